@@ -1,10 +1,19 @@
-/* Reads of objects: one client, one thread, with the requested number of range GETs in flight.
- * The only copy is the one from libcurl's receive buffer to the request's buffer. */
+/*
+ * Reads of objects: range GETs in flight, on one event loop or several. The owner drives the first
+ * loop. If that takes all of a core, further loops with threads of their own get requests, too:
+ * each request goes to the loop that has the fewest, so that a faster loop gets more. The only copy
+ * is the one from libcurl's receive buffer to the request's buffer.
+ *
+ * Further loops cost connections and wake-ups, and gain nothing if the server or the network is the
+ * limit.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cores.h"
+#include "base/queue.h"
 #include "load/engine_private.h"
 #include "store/s3/s3.h"
 
@@ -12,15 +21,47 @@
  * */
 #define WORDS_KEPT 16u
 
+/* With fewer requests in flight per loop, waking threads costs more than these gain. */
+#define LOOPS_MAX      32u
+#define LEAST_PER_LOOP 8u
+
+/*
+ * How often the owner measures its load. It adds a loop if it spends this share of the time on a
+ * core, in 16ths, and uses one less if the others would then spend no more than the lower one.
+ * Opening connections takes a while, so this is rarer than a crew's.
+ */
+#define LOOK_NS   50000000u
+#define BUSY_16TH 14u
+#define IDLE_16TH 12u
+
+/* A loop that has nothing to do sleeps until it is woken. */
+#define LOOP_WAIT_MS 3600000u
+
 /* One GET in flight. */
 struct flight {
 	struct s3_request get;
 	struct load_request *request; /* NULL: free */
-	struct flight *next;          /* the next free one */
-	struct s3_engine *engine;
+	struct flight *next;          /* in the list that it is in */
+	struct s3_loop *loop;
 	struct shoal_err err;
 	char key[S3_KEY_MAX + 1];
 	char match[SHOAL_ETAG_MAX + 1];
+};
+
+struct flights {
+	struct flight *head, *tail;
+};
+
+/* An event loop. Number 0 is the owner's. */
+struct s3_loop {
+	struct s3_engine *engine;
+	struct s3_client *client; /* used by the loop's thread, or the owner */
+	pthread_t thread;         /* not of number 0 */
+	struct flights ended;     /* used by the loop's thread */
+	unsigned kept;            /* connections that the client keeps; likewise */
+	unsigned active;          /* flights that it has. Used by the owner */
+	struct flights fresh;     /* to be given to it. Used by the owner */
+	struct flights inbox;     /* under the engine's lock */
 };
 
 struct kept_error {
@@ -32,20 +73,66 @@ struct kept_error {
 struct s3_engine {
 	struct load_engine base;
 	struct store_s3 *s3;
-	struct s3_client *client;
-	int woken;                /* atomic; set by s3_wake() until the next s3_wait() */
-	struct load_list waiting; /* for a flight */
-	struct flight *free;
-	pthread_mutex_t lock; /* protects everything below, up to the flights */
+	int woken; /* atomic; set by s3_wake() until the next s3_wait() */
+	/* Used by the owner only: */
+	struct load_list waiting;     /* for a flight */
+	struct flights free;          /* flights */
+	unsigned nr_loops, most;      /* loops that exist, and their limit */
+	uint64_t looked_ns, spent_ns; /* the last measurement, and the CPU time used until then */
+	/* Changed by the owner under the lock: */
+	unsigned used;        /* only the first this many loops get requests */
+	unsigned keep;        /* connections that each client shall keep */
+	pthread_mutex_t lock; /* protects everything below, up to the loops */
+	struct flights ended; /* of other loops than the owner's */
+	bool waits;           /* the owner may be asleep in its loop */
+	bool stop;
+	int rc; /* the error of a loop */
+	struct shoal_err err;
 	struct kept_error kept[WORDS_KEPT];
 	unsigned nr_kept;
 	struct load_remote remote;
+	struct s3_loop loop[LOOPS_MAX];
 	struct flight flight[];
 };
 
 static struct s3_engine *s3_engine_of(struct load_engine *e)
 {
 	return (struct s3_engine *)e;
+}
+
+static void flights_add(struct flights *l, struct flight *f)
+{
+	f->next = NULL;
+	if (l->tail)
+		l->tail->next = f;
+	else
+		l->head = f;
+	l->tail = f;
+}
+
+static struct flight *flights_take(struct flights *l)
+{
+	struct flight *f = l->head;
+
+	if (f) {
+		l->head = f->next;
+		if (!l->head)
+			l->tail = NULL;
+	}
+	return f;
+}
+
+/* Append all of @from to @l. */
+static void flights_splice(struct flights *l, struct flights *from)
+{
+	if (!from->head)
+		return;
+	if (l->tail)
+		l->tail->next = from->head;
+	else
+		l->head = from->head;
+	l->tail = from->tail;
+	*from = (struct flights){ NULL, NULL };
 }
 
 /* ---- One GET ---- */
@@ -86,6 +173,7 @@ static void s3_engine_count(struct s3_engine *e, const struct s3_request *get)
 {
 	pthread_mutex_lock(&e->lock);
 	e->remote.nr_requests += get->tries;
+	e->remote.loops += (uint64_t)get->tries * e->used;
 	e->remote.nr_retries += get->tries > 0 ? get->tries - 1 : 0;
 	e->remote.nr_throttled += get->throttled;
 	e->remote.bytes += get->nr_bytes;
@@ -112,10 +200,11 @@ static void keep_words(struct s3_engine *e, const struct load_request *r,
 	pthread_mutex_unlock(&e->lock);
 }
 
+/* On the thread of the loop. */
 static void s3_engine_done(struct s3_request *get)
 {
 	struct flight *f = get->self;
-	struct s3_engine *e = f->engine;
+	struct s3_engine *e = f->loop->engine;
 	struct load_request *r = f->request;
 
 	r->result = result_of(get, r);
@@ -124,18 +213,17 @@ static void s3_engine_done(struct s3_request *get)
 	if (r->result < 0)
 		keep_words(e, r, &f->err);
 	s3_engine_count(e, get);
-	f->request = NULL;
-	f->next = e->free;
-	e->free = f;
-	load_push(&e->base.done, r);
+	flights_add(&f->loop->ended, f);
 }
 
-static void s3_engine_start(struct s3_engine *e, struct flight *f, struct load_request *r)
+/* On the thread of the loop. */
+static void s3_engine_start(struct flight *f)
 {
-	f->request = r;
+	const struct load_request *r = f->request;
+
 	f->get = (struct s3_request){ .method = S3_GET,
 				      .key = f->key,
-				      .key_len = store_s3_key(e->s3, r->name, f->key),
+				      .key_len = store_s3_key(f->loop->engine->s3, r->name, f->key),
 				      .ranged = true,
 				      .range_off = r->off,
 				      .range_len = r->len ? r->len : 1,
@@ -147,17 +235,214 @@ static void s3_engine_start(struct s3_engine *e, struct flight *f, struct load_r
 				      .err = &f->err };
 	if (r->etag)
 		etag_print(r->etag, f->match);
-	s3_client_submit(e->client, &f->get);
+	s3_client_submit(f->loop->client, &f->get);
 }
 
-static void start_waiting(struct s3_engine *e)
-{
-	while (e->waiting.head && e->free) {
-		struct flight *f = e->free;
+/* ---- Further loops ---- */
 
-		e->free = f->next;
-		s3_engine_start(e, f, load_pop(&e->waiting));
+/* Under the lock: as many connections as are in flight per loop, and some more because loops are
+ * not equally fast. */
+static void set_keep(struct s3_engine *e)
+{
+	e->keep = e->base.in_flight / e->used + e->base.in_flight / (2 * e->used) + 1;
+}
+
+/* Called by the thread of the loop. */
+static void loop_keep(struct s3_loop *l, unsigned keep)
+{
+	if (l->kept == keep)
+		return;
+	l->kept = keep;
+	s3_client_keep(l->client, keep);
+}
+
+/* Start the requests that the owner has given to the loop. False at the end. */
+static bool loop_begin(struct s3_loop *l)
+{
+	struct s3_engine *e = l->engine;
+	struct flights mine = { NULL, NULL };
+	struct flight *f;
+	unsigned keep;
+	bool stop;
+
+	pthread_mutex_lock(&e->lock);
+	flights_splice(&mine, &l->inbox);
+	keep = e->keep;
+	stop = e->stop;
+	pthread_mutex_unlock(&e->lock);
+	if (stop)
+		return false;
+	loop_keep(l, keep);
+	while ((f = flights_take(&mine)) != NULL)
+		s3_engine_start(f);
+	return true;
+}
+
+/* Return what has ended to the owner. */
+static void loop_return(struct s3_loop *l, int rc, const struct shoal_err *err)
+{
+	struct s3_engine *e = l->engine;
+	bool wake;
+
+	pthread_mutex_lock(&e->lock);
+	flights_splice(&e->ended, &l->ended);
+	if (rc < 0 && e->rc == 0) {
+		e->rc = rc;
+		e->err = *err;
 	}
+	wake = e->waits && (e->ended.head || e->rc < 0);
+	e->waits &= !wake;
+	pthread_mutex_unlock(&e->lock);
+	if (wake)
+		s3_client_wake(e->loop[0].client);
+}
+
+static void *run_loop(void *arg)
+{
+	struct s3_loop *l = arg;
+	struct shoal_err err = { "" };
+	int rc = 0;
+
+	while (rc == 0 && loop_begin(l)) {
+		rc = s3_client_run(l->client, LOOP_WAIT_MS, &err);
+		loop_return(l, rc, &err);
+	}
+	return NULL;
+}
+
+/* If no thread can be started, the loops that exist go on, and this is not tried again. */
+static bool add_loop(struct s3_engine *e)
+{
+	struct s3_loop *l = &e->loop[e->nr_loops];
+
+	*l = (struct s3_loop){ .engine = e };
+	if (s3_client_new(store_s3_config(e->s3), e->base.in_flight, &l->client, NULL) < 0) {
+		e->most = e->nr_loops;
+		return false;
+	}
+	if (thread_start(&l->thread, run_loop, l) < 0) {
+		l->client = s3_client_free(l->client);
+		e->most = e->nr_loops;
+		return false;
+	}
+	e->nr_loops++;
+	return true;
+}
+
+static void use_loops(struct s3_engine *e, unsigned nr)
+{
+	while (e->nr_loops < nr && add_loop(e))
+		;
+	pthread_mutex_lock(&e->lock);
+	e->used = (unsigned)u64_min(nr, e->nr_loops);
+	set_keep(e);
+	pthread_mutex_unlock(&e->lock);
+}
+
+/* From time to time: use one loop more if the owner's core is fully used, or one less if that
+ * leaves the others some time. */
+static void s3_check_load(struct s3_engine *e)
+{
+	uint64_t now, passed, spent, used = e->used;
+
+	if (used == e->most && (used == 1 || store_s3_config(e->s3)->loops))
+		return;
+	if (store_s3_config(e->s3)->loops) {
+		use_loops(e, e->most);
+		return;
+	}
+	now = clock_now();
+	passed = now - e->looked_ns;
+	if (passed < LOOK_NS)
+		return;
+	spent = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (spent - e->spent_ns > passed / 16 * BUSY_16TH && used < e->most)
+		use_loops(e, e->used + 1);
+	else if (used > 1 && (spent - e->spent_ns) * used < passed / 16 * IDLE_16TH * (used - 1))
+		use_loops(e, e->used - 1);
+	e->looked_ns = now;
+	e->spent_ns = spent;
+}
+
+/* ---- Dealing requests to loops ---- */
+
+static struct s3_loop *emptiest_loop(struct s3_engine *e)
+{
+	struct s3_loop *least = &e->loop[0];
+
+	for (unsigned i = 1; i < e->used; i++)
+		if (e->loop[i].active < least->active)
+			least = &e->loop[i];
+	return least;
+}
+
+/* Give other loops than the owner's their requests, and wake those that had none to begin. */
+static void give_fresh(struct s3_engine *e)
+{
+	unsigned wake = 0;
+
+	pthread_mutex_lock(&e->lock);
+	for (unsigned i = 1; i < e->nr_loops; i++) {
+		struct s3_loop *l = &e->loop[i];
+
+		wake |= (unsigned)(l->fresh.head && !l->inbox.head) << i;
+		flights_splice(&l->inbox, &l->fresh);
+	}
+	pthread_mutex_unlock(&e->lock);
+	for (unsigned i = 1; i < e->nr_loops; i++)
+		if (wake & 1u << i)
+			s3_client_wake(e->loop[i].client);
+}
+
+static void deal(struct s3_engine *e)
+{
+	bool others = false;
+
+	while (e->waiting.head && e->free.head) {
+		struct s3_loop *l = emptiest_loop(e);
+		struct flight *f = flights_take(&e->free);
+
+		f->request = load_pop(&e->waiting);
+		f->loop = l;
+		l->active++;
+		if (l == &e->loop[0]) {
+			s3_engine_start(f);
+		} else {
+			flights_add(&l->fresh, f);
+			others = true;
+		}
+	}
+	if (others)
+		give_fresh(e);
+}
+
+static void take_back(struct s3_engine *e, struct flights *ended)
+{
+	struct flight *f;
+
+	while ((f = flights_take(ended)) != NULL) {
+		load_push(&e->base.done, f->request);
+		f->request = NULL;
+		f->loop->active--;
+		flights_add(&e->free, f);
+	}
+}
+
+/* Collect what other loops have read. @waits: the owner may sleep now, if there is nothing. */
+static int s3_collect(struct s3_engine *e, bool waits, struct shoal_err *err)
+{
+	struct flights ended = { NULL, NULL };
+	int rc;
+
+	if (e->nr_loops == 1)
+		return 0;
+	pthread_mutex_lock(&e->lock);
+	flights_splice(&ended, &e->ended);
+	e->waits = waits && !ended.head && !e->base.done.head;
+	rc = e->rc < 0 ? err_set_as(err, e->rc, &e->err, "%s", e->err.msg) : 0;
+	pthread_mutex_unlock(&e->lock);
+	take_back(e, &ended);
+	return rc;
 }
 
 /* ---- The table ---- */
@@ -182,26 +467,36 @@ static void s3_wake(struct load_engine *base)
 	struct s3_engine *e = s3_engine_of(base);
 
 	__atomic_store_n(&e->woken, 1, __ATOMIC_SEQ_CST);
-	s3_client_wake(e->client);
+	s3_client_wake(e->loop[0].client);
 }
 
 static int drive(struct s3_engine *e, unsigned timeout_ms, struct shoal_err *err)
 {
+	struct s3_loop *own = &e->loop[0];
 	int rc;
 
-	start_waiting(e);
-	rc = s3_client_run(e->client, timeout_ms, err);
-	start_waiting(e);
+	deal(e);
+	rc = s3_collect(e, timeout_ms > 0, err);
+	if (rc == 0)
+		rc = s3_client_run(own->client, e->base.done.head ? 0 : timeout_ms, err);
+	take_back(e, &own->ended);
+	if (rc == 0)
+		rc = s3_collect(e, /* waits= */ false, err);
+	deal(e);
 	return rc;
 }
 
 static int s3_wait(struct load_engine *base, uint64_t timeout_us, struct shoal_err *err)
 {
 	struct s3_engine *e = s3_engine_of(base);
+	int rc;
 
 	if (__atomic_exchange_n(&e->woken, 0, __ATOMIC_SEQ_CST))
 		timeout_us = 0;
-	return drive(e, (unsigned)u64_min((timeout_us + 999) / 1000, 3600000), err);
+	s3_check_load(e);
+	loop_keep(&e->loop[0], e->keep); /* without the lock: only the owner changes it */
+	rc = drive(e, (unsigned)u64_min((timeout_us + 999) / 1000, 3600000), err);
+	return base->done.head ? 0 : rc;
 }
 
 /* An error of the loop is returned again by the next wait. */
@@ -250,12 +545,20 @@ static void s3_remote(struct load_engine *base, struct load_remote *ret, bool cl
 	pthread_mutex_unlock(&e->lock);
 }
 
-/* Nothing writes into a buffer once the client is freed: no need to wait. */
+/* Nothing writes into a buffer once its client is freed: no need to wait for requests. */
 static void s3_free(struct load_engine *base)
 {
 	struct s3_engine *e = s3_engine_of(base);
 
-	s3_client_free(e->client);
+	pthread_mutex_lock(&e->lock);
+	e->stop = true;
+	pthread_mutex_unlock(&e->lock);
+	for (unsigned i = 1; i < e->nr_loops; i++)
+		s3_client_wake(e->loop[i].client);
+	for (unsigned i = 1; i < e->nr_loops; i++)
+		pthread_join(e->loop[i].thread, NULL);
+	for (unsigned i = 0; i < e->nr_loops; i++)
+		s3_client_free(e->loop[i].client);
 	pthread_mutex_destroy(&e->lock);
 	free(e);
 }
@@ -271,6 +574,30 @@ static const struct load_engine_ops s3_ops = {
 	.free = s3_free,
 };
 
+/*
+ * As many loops as the setting says or, if it says nothing, at most one per core. While requests
+ * move from one loop to another, twice as many connections may be open as are in flight.
+ */
+static unsigned most_loops(const struct s3_engine *e)
+{
+	unsigned in_flight = e->base.in_flight, fixed = store_s3_config(e->s3)->loops;
+	uint64_t most = fixed ? fixed : u64_min(cores_available(), in_flight / LEAST_PER_LOOP);
+
+	if (s3_client_limit(2 * in_flight) < 2 * in_flight)
+		return 1;
+	return (unsigned)u64_max(1, u64_min(u64_min(most, in_flight), LOOPS_MAX));
+}
+
+static void describe(struct s3_engine *e, unsigned in_flight)
+{
+	const struct s3_config *config = store_s3_config(e->s3);
+
+	snprintf(e->base.detail, sizeof(e->base.detail), "%u connections to %.100s%s%s", in_flight,
+		 config->endpoint[0].host, config->nr_endpoints > 1 ? " and others" : "",
+		 in_flight < e->base.in_flight ? ", as many as the process may open (ulimit -n)"
+					       : "");
+}
+
 int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 		struct shoal_err *err)
 {
@@ -283,22 +610,19 @@ int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 	e->base.ops = &s3_ops;
 	e->s3 = store_s3_of(base->store);
 	pthread_mutex_init(&e->lock, NULL);
-	for (unsigned i = base->in_flight; i-- > 0;) {
-		e->flight[i].engine = e;
-		e->flight[i].next = e->free;
-		e->free = &e->flight[i];
-	}
-	rc = s3_client_new(store_s3_config(e->s3), base->in_flight, &e->client, err);
+	for (unsigned i = 0; i < base->in_flight; i++)
+		flights_add(&e->free, &e->flight[i]);
+	e->loop[0].engine = e;
+	rc = s3_client_new(store_s3_config(e->s3), base->in_flight, &e->loop[0].client, err);
 	if (rc < 0) {
 		s3_free(&e->base);
 		return rc;
 	}
-	snprintf(e->base.detail, sizeof(e->base.detail), "%u connections to %.100s%s%s",
-		 s3_client_in_flight(e->client), store_s3_config(e->s3)->endpoint[0].host,
-		 store_s3_config(e->s3)->nr_endpoints > 1 ? " and others" : "",
-		 s3_client_in_flight(e->client) < base->in_flight
-			 ? ", as many as the process may open (ulimit -n)"
-			 : "");
+	describe(e, s3_client_in_flight(e->loop[0].client));
+	e->nr_loops = e->used = 1;
+	e->most = most_loops(e);
+	e->looked_ns = clock_now();
+	set_keep(e);
 	*ret_engine = &e->base;
 	return 0;
 }

@@ -10,6 +10,7 @@ import pytest
 
 from objects import ACCESS, SECRET, Handler, error
 
+LOOPS = pytest.mark.parametrize("loops", ["1", "4"])
 NAMES = [b"a b+c", b"d/e%20f", b"d/empty", "d/ünï".encode(), b"last/"]
 
 
@@ -32,6 +33,11 @@ def read(client, path, *options, **env):
     return json.loads(done.stdout)
 
 
+def read_with_errors(done):
+    assert done.returncode == 1
+    return json.loads(done.stdout)
+
+
 def fails(done, *words):
     assert done.returncode == 1
     lines = done.stderr.decode().split("\n")[:-1]
@@ -49,6 +55,32 @@ def test_an_epoch_is_read_exactly_once(server, client, dataset):
         sent = result["requests"]
         assert (sent["sent"], sent["retries"], sent["throttled"]) == (60, 0, 0) and len(server.log) == 60
         assert sent["first_byte_us"]["p50"] > 0 and sent["total_us"]["p99"] >= sent["first_byte_us"]["p50"]
+
+
+@pytest.mark.parametrize("loops, in_flight, used", [(1, 60, 1), (2, 60, 2), (4, 60, 4), (16, 60, 16), (64, 60, 32), (4, 2, 2)])
+def test_event_loops_share_the_objects(server, client, dataset, loops, in_flight, used):
+    result = read(client, dataset, "--in-flight", in_flight, "--epochs", "3", SHOAL_S3_LOOPS=str(loops))
+    assert result["audit"]["exactly_once"] and result["bytes"] == 3 * sum(map(len, server.objects.values()))
+    assert (result["requests"]["sent"], result["requests"]["event_loops"]) == (180, used)
+    assert sorted(r.key for r in server.log) == sorted(3 * [key for _, key in server.objects])
+
+
+def test_event_loops_that_fail_are_reported_by_the_first(server, client, dataset):
+    server.objects.pop((b"bucket", b"data/d/empty7"))
+    done = client.shoal("read", dataset, "-q", "--in-flight", "60", SHOAL_S3_LOOPS="4")
+    fails(done, "d/empty7", "it does not exist")
+    kept = read_with_errors(client.shoal("read", dataset, "--json", "--keep-going", "--in-flight", "60", SHOAL_S3_LOOPS="4"))
+    assert kept["errors"] == 1 and kept["samples"] == 59
+
+
+def test_too_few_open_files_for_more_event_loops(client, dataset):
+    result = read(client, dataset, "--in-flight", "60", limits={resource.RLIMIT_NOFILE: (100, 100)}, SHOAL_S3_LOOPS="4")
+    assert result["audit"]["exactly_once"] and result["requests"]["event_loops"] == 1
+
+
+@pytest.mark.parametrize("loops", ["0", "65", "x"])
+def test_wrong_numbers_of_event_loops_are_refused(client, dataset, loops):
+    fails(client.shoal("read", dataset, "-q", SHOAL_S3_LOOPS=loops), "SHOAL_S3_LOOPS must be 1 to 64", loops)
 
 
 def test_threads_read_the_same(client, dataset):
@@ -69,10 +101,11 @@ def test_records_are_ranges_of_an_object(server, client, tmp_path):
     assert {r.headers["Range"] for r in server.log} == {f"bytes={14 * i}-{14 * i + 13 + 2 * (i == 6)}" for i in range(7)}
 
 
-def test_faults_that_pass_are_counted_and_change_nothing(server, client, dataset):
+@LOOPS
+def test_faults_that_pass_are_counted_and_change_nothing(server, client, dataset, loops):
     for fault in (error(503, "SlowDown"), Handler.cut, Handler.hang_up, error(500, "InternalError")):
         server.fault(fault, 3)
-    result = read(client, dataset, "--in-flight", "8", AWS_MAX_ATTEMPTS="20")
+    result = read(client, dataset, "--in-flight", "8", AWS_MAX_ATTEMPTS="20", SHOAL_S3_LOOPS=loops)
     assert result["audit"]["exactly_once"]
     # libcurl itself sends again where a kept connection had been closed.
     assert 9 <= result["requests"]["retries"] <= 12 and result["requests"]["throttled"] == 3
@@ -142,14 +175,16 @@ def test_refusals_too_long_for_a_line_of_many_end_in_dots(server, client, datase
     assert sum(line.endswith("...") for line in said) > 0, said
 
 
-def test_a_server_that_hangs_is_given_up(server, client, dataset):
+@LOOPS
+def test_a_server_that_hangs_is_given_up(server, client, dataset, loops):
     server.fault(Handler.sleep, 10**6)
-    fails(client.shoal("read", dataset, "-q", AWS_MAX_ATTEMPTS="1", SHOAL_S3_TIMEOUT="1"), "no response from 127.0.0.1")
+    fails(client.shoal("read", dataset, "-q", AWS_MAX_ATTEMPTS="1", SHOAL_S3_TIMEOUT="1", SHOAL_S3_LOOPS=loops), "no response from 127.0.0.1")
 
 
-def test_an_interrupt_ends_it_at_once(server, client, dataset):
+@LOOPS
+def test_an_interrupt_ends_it_at_once(server, client, dataset, loops):
     server.fault(Handler.sleep, 10**6)
-    running = client.start("read", dataset, "-q")
+    running = client.start("read", dataset, "-q", SHOAL_S3_LOOPS=loops)
     while not server.log:
         time.sleep(0.02)
     started = time.monotonic()

@@ -442,7 +442,7 @@ int s3_client_run(struct s3_client *c, unsigned timeout_ms, struct shoal_err *er
 /* ---- Creating and using a client ---- */
 
 /* A connection is an open file: a quarter of the allowed number is left for others. */
-static unsigned fit_files(unsigned in_flight)
+unsigned s3_client_limit(unsigned in_flight)
 {
 	struct rlimit limit;
 
@@ -490,7 +490,7 @@ int s3_client_new(const struct s3_config *config, unsigned in_flight, struct s3_
 	if (!c)
 		return err_set(err, -ENOMEM, "out of memory");
 	c->config = config;
-	c->in_flight = fit_files(in_flight);
+	c->in_flight = s3_client_limit(in_flight);
 	c->epoll_fd = c->wake_fd = -1;
 	c->timer = UINT64_MAX;
 	c->budget = BUDGET_MIN + BUDGET_EACH * c->in_flight;
@@ -641,6 +641,11 @@ int s3_client_ask_why(struct s3_client *c, const struct s3_request *head, const 
 	int rc = s3_client_do(c, &get, stop);
 
 	return rc < 0 && rc != -ERANGE ? err_set_as(head->err, rc, &why, "%s", why.msg) : head->rc;
+}
+
+void s3_client_keep(struct s3_client *c, unsigned nr)
+{
+	curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, (long)nr);
 }
 
 const struct s3_stats *s3_client_stats(const struct s3_client *c)

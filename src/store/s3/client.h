@@ -134,6 +134,13 @@ unsigned s3_client_pending(const struct s3_client *c);
 /* At most. */
 unsigned s3_client_in_flight(const struct s3_client *c);
 
+/* As many of @in_flight connections as the limit of open files permits. */
+unsigned s3_client_limit(unsigned in_flight);
+
+/* Keep at most @nr connections open for later requests. A new client keeps one per request that may
+ * be in flight. */
+void s3_client_keep(struct s3_client *c, unsigned nr);
+
 /* Submit one request, which has no done(), and run until it has ended. Returns its rc, or
  * -ECANCELED once *@stop (may be NULL) is not 0. */
 int s3_client_do(struct s3_client *c, struct s3_request *r, const int *stop) MUST_USE;

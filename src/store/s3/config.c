@@ -25,6 +25,7 @@
 #define GIVE_UP_MS     90000u
 #define BACKOFF_MS     200u
 #define BACKOFF_MAX_MS 10000u
+#define LOOPS_MAX      64u
 
 /* Settings from files; each is used only if it is not set yet. */
 struct profile {
@@ -557,7 +558,7 @@ struct number {
 	unsigned *to;
 };
 
-#define NUMBERS 4u
+#define NUMBERS 5u
 
 static void list_numbers(struct s3_config *c, const struct shoal_store_config *given,
 			 struct number ret_numbers[NUMBERS])
@@ -570,6 +571,7 @@ static void list_numbers(struct s3_config *c, const struct shoal_store_config *g
 		{ "timeout", "SHOAL_S3_TIMEOUT", given->timeout, 3600, 1000, IDLE_MS, &c->idle_ms },
 		{ "backoff_ms", "SHOAL_S3_BACKOFF_MS", given->backoff_ms, 60000, 1, BACKOFF_MS,
 		  &c->backoff_ms },
+		{ "loops", "SHOAL_S3_LOOPS", /* given= */ 0, LOOPS_MAX, 1, 0, &c->loops },
 	};
 
 	memcpy(ret_numbers, numbers, sizeof(numbers));

@@ -14,6 +14,7 @@
  * the bucket is in the path or the host's name SHOAL_S3_BACKOFF_MS                     longest
  * pause before the second try (default 200) SHOAL_S3_CONNECT_TIMEOUT, SHOAL_S3_TIMEOUT   seconds:
  * to connect; without a byte
+ *   SHOAL_S3_LOOPS   event loops that read objects (default: as many as are busy)
  *
  * A configuration is immutable once made, and may be shared by threads. It holds a secret: nothing
  * here prints it, and it is wiped when freed.
@@ -49,6 +50,7 @@ struct s3_config {
 	unsigned
 		backoff_ms; /* maximum pause before the second try; doubles with each further one */
 	unsigned backoff_max_ms; /* up to this */
+	unsigned loops;          /* event loops that read objects; 0: as many as are busy */
 };
 
 /* For @bucket, from @given (or NULL), the environment and the files it names. -EINVAL, -ENOKEY
