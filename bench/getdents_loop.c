@@ -3,14 +3,16 @@
  * take the next directory, open it, read it with getdents64 and close it. Names are only counted,
  * so this is not a competitor but a lower bound for listings. It uses no code of Shoal.
  *
- * getdents_loop THREADS DIR
+ * getdents_loop THREADS DIR [statx]
  *
- * DIR contains either files or directories of files. Prints the number of names.
+ * DIR contains either files or directories of files. With statx each file is also asked for its
+ * size. Prints the number of names.
  */
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +33,7 @@ struct dent {
 };
 
 static int root;
+static bool with_sizes;
 static char **folder;
 static size_t nr_folders, room;
 static atomic_size_t next_folder;
@@ -64,6 +67,15 @@ static int type_of(int fd, const char *name)
 	return S_ISREG(st.st_mode) ? DT_REG : S_ISDIR(st.st_mode) ? DT_DIR : DT_UNKNOWN;
 }
 
+static void ask_size(int fd, const char *name)
+{
+	struct statx st;
+
+	if (statx(fd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_SIZE | STATX_TYPE,
+		  &st) < 0)
+		die("cannot examine ", name);
+}
+
 /* Count the files in a directory; for the root, also store the directories. */
 static void read_directory(int fd, const char *name, void (*keep)(const char *name))
 {
@@ -77,6 +89,8 @@ static void read_directory(int fd, const char *name, void (*keep)(const char *na
 			int type = d->type == DT_UNKNOWN ? type_of(fd, d->name) : d->type;
 
 			files += type == DT_REG;
+			if (with_sizes && type == DT_REG)
+				ask_size(fd, d->name);
 			if (keep && type == DT_DIR)
 				keep(d->name);
 			at += d->reclen;
@@ -106,10 +120,11 @@ static void *walk(void *arg)
 int main(int argc, char **argv)
 {
 	pthread_t thread[THREADS_MAX];
-	long nr = argc == 3 ? strtol(argv[1], NULL, 10) : 0;
+	long nr = argc == 3 || argc == 4 ? strtol(argv[1], NULL, 10) : 0;
 
-	if (nr < 1 || nr > THREADS_MAX)
-		die("usage: getdents_loop THREADS DIR, with 1 to 64 threads", "");
+	with_sizes = argc == 4 && strcmp(argv[3], "statx") == 0;
+	if (nr < 1 || nr > THREADS_MAX || (argc == 4 && !with_sizes))
+		die("usage: getdents_loop THREADS DIR [statx], with 1 to 64 threads", "");
 	root = open(argv[2], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		die("cannot open ", argv[2]);

@@ -35,6 +35,7 @@ import python
 import report
 import running
 import s3
+import scaling
 from common import (M, Failed, Results, count, median_usage, number, parse_rows, run, run_measured,
                     say, table)
 
@@ -151,6 +152,7 @@ class Bench:
         self.package = python.Python(self, build)
         self.buckets = s3.Buckets(self, build)
         self.inside = containers.Containers(self, build)
+        self.cores = scaling.Scaling(self, build)
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -514,6 +516,11 @@ class Bench:
         for part in (runner.start, runner.loop, runner.accelerators, runner.memory):
             part()
 
+    # -- one core and more: scaling.py
+
+    def scaling(self):
+        self.cores.run()
+
     # -- the report page, and what it takes to have one: report.py
 
     def report(self):
@@ -590,7 +597,7 @@ def print_machine(facts, mode):
 
 
 PARTS = ("permutation", "sets", "real_paths", "file_sizes", "sorting", "listing", "gather", "load", "datagen", "python",
-         "run", "s3", "containers", "report")
+         "run", "s3", "containers", "report", "scaling")
 
 
 def measure(mode, build, work, only):
