@@ -267,6 +267,26 @@ int writer_add_sorted(struct shoal_writer *writer, const char *name, size_t len,
 	return writer_explain(rc, err);
 }
 
+int writer_add_many_sorted(struct shoal_writer *w, const struct writer_name *names, size_t nr,
+			   struct shoal_err *err)
+{
+	bool names_only = !w->sizes && !w->etags && !w->extents && w->samples_per_file;
+	int rc = names_only ? writer_check_usable(w, err) : 0;
+
+	for (size_t i = 0; rc == 0 && i < nr && !names_only; i++)
+		rc = writer_add_sorted(w, (const char *)names[i].name, names[i].len, names[i].size,
+				       names[i].samples, names[i].etag, err);
+	if (rc < 0 || !names_only)
+		return rc;
+	w->err = err;
+	rc = add_columns(w, SHOAL_SIZE_UNKNOWN, w->samples_per_file, nr, err);
+	for (size_t i = 0; rc == 0 && i < nr; i++)
+		rc = cat_encoder_add(&w->encoder, names[i].name, names[i].len);
+	w->layout = NULL;
+	w->rc = rc;
+	return writer_explain(rc, err);
+}
+
 int writer_cut(struct shoal_writer *w, struct shoal_err *err)
 {
 	int rc = writer_check_usable(w, err);

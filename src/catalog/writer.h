@@ -26,6 +26,16 @@ int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char
 int writer_add_sorted(struct shoal_writer *w, const char *name, size_t len, uint64_t size,
 		      uint64_t samples, const struct etag *etag, struct shoal_err *err) MUST_USE;
 
+/* The same for many names. */
+struct writer_name {
+	const uint8_t *name;
+	size_t len;
+	uint64_t size, samples;
+	const struct etag *etag;
+};
+int writer_add_many_sorted(struct shoal_writer *w, const struct writer_name *names, size_t nr,
+			   struct shoal_err *err) MUST_USE;
+
 /*
  * Cut the catalog before the next name: see cat_digest_add(). If each name before which it is to be
  * cut is, the file is the same if it is put together from parts that begin at such names.

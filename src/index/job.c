@@ -268,6 +268,59 @@ int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_e
 	return rc < 0 ? rc : job_put(j, entry, &r, err);
 }
 
+bool index_job_see_pack(void *job, const struct pack *pack, struct cat_digest *ret_digest)
+{
+	const struct index_job *j = job;
+	struct cat_digester d = writer_digester(j->writer);
+	const uint8_t *at = pack->bytes, *end = pack->bytes + pack->len;
+	struct sort_entry e;
+
+	while (at < end) {
+		struct index_record r;
+
+		at = pack_entry(at, &e);
+		r = index_record_of(&e);
+		if (cat_digester_add(&d, e.name, e.len, r.size, r.samples))
+			return false;
+	}
+	*ret_digest = d.digest;
+	return true;
+}
+
+/* Names that go to the writer together: they stay in the cache. */
+#define PUT_AT_ONCE 64u
+
+int index_job_put_pack(void *job, const uint8_t *at, const uint8_t *to,
+		       const struct cat_digest *digest, struct shoal_err *err)
+{
+	struct index_job *j = job;
+	struct writer_name name[PUT_AT_ONCE];
+	int rc = 0;
+
+	cat_digest_append(&j->digester.digest, digest);
+	j->nr_next += digest->nr_files;
+	j->nr_put += digest->nr_files;
+	while (at < to && rc == 0) {
+		size_t nr = 0;
+
+		while (at < to && nr < PUT_AT_ONCE) {
+			struct sort_entry e;
+			struct index_record r;
+
+			at = pack_entry(at, &e);
+			r = index_record_of(&e);
+			j->nr_unkept += r.etag && !etag_is_kept(r.etag);
+			name[nr++] = (struct writer_name){ .name = e.name,
+							   .len = e.len,
+							   .size = r.size,
+							   .samples = r.samples,
+							   .etag = r.etag };
+		}
+		rc = writer_add_many_sorted(j->writer, name, nr, err);
+	}
+	return rc;
+}
+
 int index_job_report_sealing(const struct index_job *j, uint64_t nr_names, struct shoal_err *err)
 {
 	const struct shoal_index_options *o = j->options;

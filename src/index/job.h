@@ -83,6 +83,14 @@ int index_job_add(struct index_job *j, const void *name, size_t len,
 /* A sort_entry_fn: put the next name in order, before all that is still to be added. */
 int index_job_put_next(void *job, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
 
+/*
+ * A whole pack of them at once: the first digests it, on any thread. False: its names must be put
+ * one by one, because the catalog is cut between them. The second puts it.
+ */
+bool index_job_see_pack(void *job, const struct pack *pack, struct cat_digest *ret_digest);
+int index_job_put_pack(void *job, const uint8_t *at, const uint8_t *to,
+		       const struct cat_digest *digest, struct shoal_err *err) MUST_USE;
+
 /* A sort_entry_fn: put the next name of those that were sorted; a stage computes the digest. */
 int index_job_put_sorted(void *job, const struct sort_entry *entry, struct shoal_err *err) MUST_USE;
 

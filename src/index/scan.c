@@ -367,6 +367,8 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result, struc
 		.take = scan_take,
 		.self = j,
 		.take_next = j->in_order ? index_job_put_next : NULL,
+		.see_next = index_job_see_pack,
+		.take_next_pack = index_job_put_pack,
 		.next_memory = j->next_memory,
 		.samples = index_job_samples(j),
 		.own_name = j->own_key,

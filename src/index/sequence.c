@@ -22,6 +22,8 @@ struct index_waiting {
 	size_t cap; /* bytes in all */
 	struct pack pack;
 	const uint8_t *at; /* the next entry to deliver */
+	bool digested;
+	struct cat_digest digest; /* of the whole pack */
 	uint8_t bytes[];
 };
 
@@ -151,6 +153,15 @@ static struct index_waiting *new_waiting(struct index_sequence *o, size_t need)
 	return w;
 }
 
+/* Appending the digest of fewer entries takes longer than digesting them. */
+#define DIGEST_LEAST 8u
+
+static void digest_pack(const struct index_sequence *o, struct index_waiting *w)
+{
+	w->digest = (struct cat_digest){ .nr_files = 0 };
+	w->digested = o->see && w->pack.nr >= DIGEST_LEAST && o->see(o->self, &w->pack, &w->digest);
+}
+
 /* The directory is complete. It waits even if in-order delivery has ended meanwhile. */
 static int sort_found(struct index_sequence *o, struct index_sequence_at *at, struct shoal_err *err)
 {
@@ -165,6 +176,7 @@ static int sort_found(struct index_sequence *o, struct index_sequence_at *at, st
 		return err_set(err, -ENOMEM, "out of memory");
 	w->pack = packer_sort(&at->dir, at->bytes + INDEX_DIR_BYTES, w->bytes);
 	w->at = w->pack.bytes;
+	digest_pack(o, w);
 	/* A file system may return a name twice while a directory changes. */
 	__atomic_fetch_add(&o->repeated, w->pack.repeated, __ATOMIC_RELAXED);
 	packer_init(&at->dir, at->bytes, INDEX_DIR_BYTES);
@@ -497,9 +509,15 @@ static int check_that_it_follows(const struct index_sequence *o, const struct in
 int index_sequence_hand_on(struct index_sequence *o, struct index_waiting *w, const uint8_t *to,
 			   struct shoal_err *err)
 {
+	bool whole = w->digested && w->at == w->pack.bytes && to == w->at + w->pack.len;
 	struct sort_entry e = { .len = 0 };
 	int rc = check_that_it_follows(o, w, err);
 
+	if (rc == 0 && whole) {
+		rc = o->take_pack(o->self, w->at, to, &w->digest, err);
+		w->at = to;
+		(void)pack_entry(w->pack.last, &e);
+	}
 	while (w->at < to && rc == 0) {
 		w->at = pack_entry(w->at, &e);
 		rc = o->take(o->self, &e, err);

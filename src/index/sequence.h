@@ -12,6 +12,7 @@
 #ifndef SHOAL_INDEX_SEQUENCE_H
 #define SHOAL_INDEX_SEQUENCE_H
 
+#include "catalog/digest.h"
 #include "index/queue.h"
 #include "sort/sort.h"
 #include "store/store.h"
@@ -27,6 +28,9 @@
 
 /* The part of it that is not counted as reserved: a directory that the store lists at once. */
 #define INDEX_DIR_FREE (192u << 10)
+
+typedef int index_take_pack_fn(void *self, const uint8_t *at, const uint8_t *to,
+			       const struct cat_digest *digest, struct shoal_err *err);
 
 /* A pack of entries that waits for its turn. */
 struct index_waiting;
@@ -52,6 +56,14 @@ struct index_sequence_at {
 struct index_sequence {
 	struct store *store; /* lent, like everything above */
 	sort_entry_fn *take;
+	/*
+	 * Packs that are delivered whole need not be digested by the one thread that delivers:
+	 * @see digests a pack on the thread that found it, or returns false if its entries must be
+	 * taken one by one; @take_pack takes it, from @at up to @to. NULL: all are taken one by
+	 * one.
+	 */
+	bool (*see)(void *self, const struct pack *pack, struct cat_digest *ret_digest);
+	index_take_pack_fn *take_pack;
 	void *self;
 	size_t room; /* bytes that may wait */
 	unsigned nr_threads;

@@ -10,7 +10,6 @@
 #include "base/queue.h"
 #include "index/own.h"
 #include "index/record.h"
-#include "index/sequence.h"
 
 /* Memory for waiting units. More go to a file. */
 #define UNITS_BYTES (4u << 20)
@@ -550,6 +549,8 @@ static int start_in_order(struct index_walk *w, struct shoal_err *err)
 {
 	w->sequence = (struct index_sequence){ .store = w->options.store,
 					       .take = w->options.take_next,
+					       .see = w->options.see_next,
+					       .take_pack = w->options.take_next_pack,
 					       .self = w->options.self,
 					       .room = w->options.next_memory,
 					       .nr_threads = w->options.nr_threads };

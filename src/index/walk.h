@@ -9,7 +9,7 @@
 #define SHOAL_INDEX_WALK_H
 
 #include "index/filter.h"
-#include "index/queue.h"
+#include "index/sequence.h"
 #include "sort/sort.h"
 #include "store/store.h"
 
@@ -46,6 +46,9 @@ struct index_walk_options {
 	 * Excludes checkpoints and handoffs.
 	 */
 	sort_entry_fn *take_next;
+	/* As in struct index_sequence. */
+	bool (*see_next)(void *self, const struct pack *pack, struct cat_digest *ret_digest);
+	index_take_pack_fn *take_next_pack;
 	size_t next_memory; /* bytes that may wait for it */
 };
 
