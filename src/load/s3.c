@@ -588,7 +588,7 @@ static unsigned most_loops(const struct s3_engine *e)
 	return (unsigned)u64_max(1, u64_min(u64_min(most, in_flight), LOOPS_MAX));
 }
 
-static void describe(struct s3_engine *e, unsigned in_flight)
+static void s3_describe(struct s3_engine *e, unsigned in_flight)
 {
 	const struct s3_config *config = store_s3_config(e->s3);
 
@@ -618,7 +618,7 @@ int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 		s3_free(&e->base);
 		return rc;
 	}
-	describe(e, s3_client_in_flight(e->loop[0].client));
+	s3_describe(e, s3_client_in_flight(e->loop[0].client));
 	e->nr_loops = e->used = 1;
 	e->most = most_loops(e);
 	e->looked_ns = clock_now();
