@@ -21,7 +21,8 @@ static const char letters[] = "-.0\xff";
 
 static void grow(struct tree *t, const char *dir, unsigned depth)
 {
-	size_t nr = random_below(7);
+	/* Some have enough files for a digest of their own. */
+	size_t nr = depth == 0 && random_below(3) == 0 ? 8 + random_below(12) : random_below(7);
 
 	if (*dir)
 		list_add(&t->dirs, dir, strlen(dir), 0, 0);
@@ -85,6 +86,40 @@ int game_take_next(void *self, const struct sort_entry *e, struct shoal_err *err
 	return 0;
 }
 
+/* Digests packs as a catalog's are, but refuses every fifth number of names. */
+static bool game_see_pack(void *self, const struct pack *pack, struct cat_digest *ret_digest)
+{
+	const uint8_t *at = pack->bytes;
+	struct sort_entry e;
+
+	(void)self;
+	while (at < pack->bytes + pack->len) {
+		at = pack_entry(at, &e);
+		(void)cat_digest_add(ret_digest, e.name, e.len, size_of_entry(&e), 7);
+	}
+	return pack->nr % 5 > 0;
+}
+
+static int game_take_pack(void *self, const uint8_t *at, const uint8_t *to,
+			  const struct cat_digest *digest, struct shoal_err *err)
+{
+	struct cat_digest own = { .nr_files = 0 };
+	struct game *g = self;
+	int rc = 0;
+
+	while (at < to && rc == 0) {
+		struct sort_entry e;
+
+		at = pack_entry(at, &e);
+		(void)cat_digest_add(&own, e.name, e.len, size_of_entry(&e), 7);
+		rc = game_take_next(g, &e, err);
+	}
+	if (rc == 0)
+		assert_memory_equal(&own, digest, sizeof(own));
+	g->nr_packs++;
+	return rc;
+}
+
 int game_take_rest(void *self, unsigned thread, const struct sort_entry *entries, size_t nr,
 		   bool group, struct shoal_err *err)
 {
@@ -109,6 +144,8 @@ struct game *game_new(struct tree tree, size_t room)
 	g->fail_at = SIZE_MAX;
 	g->o = (struct index_sequence){ .store = &game_store,
 					.take = game_take_next,
+					.see = game_see_pack,
+					.take_pack = game_take_pack,
 					.self = g,
 					.room = room,
 					.nr_threads = NR_THREADS };
@@ -182,8 +219,8 @@ static void tell_in_parts(struct game *g, unsigned t, struct sort_entry *entry, 
 
 static void tell_files(struct game *g, unsigned t, const char *dir, size_t len)
 {
-	struct sort_entry entry[32];
-	uint8_t payload[32][INDEX_RECORD_MAX];
+	struct sort_entry entry[64];
+	uint8_t payload[64][INDEX_RECORD_MAX];
 	size_t nr = 0;
 
 	for (size_t i = 0; i < g->tree.files.nr; i++) {

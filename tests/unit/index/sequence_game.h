@@ -27,8 +27,9 @@ struct game {
 	bool at_work[NR_THREADS];
 	struct test_list taken; /* in order */
 	struct test_list rest;
-	size_t fail_at; /* which entry is not taken; SIZE_MAX: all are */
-	bool fickle;    /* each listing of a directory tells some of it, and some of it twice: */
+	size_t nr_packs; /* that were taken whole, with the digest they had when they were sorted */
+	size_t fail_at;  /* which entry is not taken; SIZE_MAX: all are */
+	bool fickle;     /* each listing of a directory tells some of it, and some of it twice: */
 	struct test_list told;
 };
 

@@ -18,7 +18,7 @@
 
 static void everything_is_handed_on_in_order_whatever_the_threads_do(void **state)
 {
-	size_t most = 0;
+	size_t most = 0, packs = 0;
 
 	(void)state;
 	for (unsigned i = 0; i < 1000; i++) {
@@ -31,10 +31,12 @@ static void everything_is_handed_on_in_order_whatever_the_threads_do(void **stat
 		assert_false(index_sequence_is_over(&g->o));
 		assert_int_equal(g->taken.nr, g->tree.files.nr);
 		most = (size_t)u64_max(most, g->taken.nr);
+		packs += g->nr_packs;
 		game_check(g);
 		game_free(g);
 	}
 	assert_true(most > 100);
+	assert_true(packs > 1000);
 }
 
 static void when_it_is_over_the_rest_comes_after_all_that_was_handed_on(void **state)
