@@ -17,8 +17,9 @@
 #define CAT_VERSION 1u
 /* A reader that did not know it would take samples for equal parts of their files. */
 #define CAT_INCOMPAT_EXTENTS 1u /* the sections from XHDR on contain where samples lie */
-#define CAT_INCOMPAT_KNOWN   CAT_INCOMPAT_EXTENTS /* refuse a file with any other bit */
-#define CAT_COMPAT_LARGEST   1u                   /* the header has the largest size */
+#define CAT_INCOMPAT_SPARSE  2u /* some blocks of columns of extents are sparse */
+#define CAT_INCOMPAT_KNOWN   (CAT_INCOMPAT_EXTENTS | CAT_INCOMPAT_SPARSE) /* no others */
+#define CAT_COMPAT_LARGEST   1u /* the header has the largest size */
 #define CAT_PAGE_SHIFT       14
 #define CAT_PAGE             (1u << CAT_PAGE_SHIFT)
 #define CAT_ROOT_MAX         4096u
@@ -27,6 +28,7 @@
 #define CAT_FRONT_RAW_MAX    65536u
 #define CAT_FRONT_NAMES      1024u
 #define CAT_BLOCK_VALUES     256u /* per block of a column */
+#define CAT_BLOCK_SPARSE     128u /* added to the width of a sparse one */
 
 struct cat_header {
 	uint8_t magic[8];
@@ -179,6 +181,7 @@ struct cat_view {
 	uint64_t samples_per_file;
 	bool etags;   /* ETGS is present and not empty */
 	bool extents; /* XHDR is present and not empty */
+	bool sparse;  /* blocks of its columns may be sparse */
 	uint64_t nr_extents;
 	uint64_t longest; /* sample, if there are extents */
 	uint64_t file_len;

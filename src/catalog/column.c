@@ -99,6 +99,33 @@ static const struct cat_block *block_entry(const struct cat_column *c,
 						  sizeof(struct cat_block));
 }
 
+/* The rest of a sparse block: a number of positions, these, and one value more than there are. */
+static int load_sparse(const struct cat_column *c, uint64_t off, struct cat_column_block b,
+		       struct cat_column_block *ret_block)
+{
+	enum cat_section_id data = (enum cat_section_id)(c->runs + 2);
+	const uint8_t *p = cat_need(c->view, data, off, 1);
+
+	if (!p)
+		return -EBADMSG;
+	b.width -= CAT_BLOCK_SPARSE;
+	b.nr_positions = p[0];
+	if (b.width < 1 || b.width > 64 || b.nr_positions < 1)
+		return bad(c, "a sparse block has no values");
+	b.data_len = ((b.nr_positions + 1) * b.width + 7) / 8;
+	b.position = cat_need(c->view, data, off + 1, b.nr_positions + b.data_len);
+	if (!b.position)
+		return -EBADMSG;
+	b.data = b.position + b.nr_positions;
+	for (unsigned i = 1; i < b.nr_positions; i++)
+		if (b.position[i] <= b.position[i - 1])
+			return bad(c, "positions in a sparse block are not ascending");
+	if (b.position[b.nr_positions - 1] >= b.nr)
+		return bad(c, "a position is outside its sparse block");
+	*ret_block = b;
+	return 0;
+}
+
 int cat_column_block_load(const struct cat_column *c, const struct cat_column_run *r, uint64_t k,
 			  struct cat_column_block *ret_block)
 {
@@ -114,6 +141,8 @@ int cat_column_block_load(const struct cat_column *c, const struct cat_column_ru
 				       .sum_before = le64_get(e->sum_before),
 				       .width = (unsigned)(off_width >> 56) };
 	b.nr = (unsigned)u64_min(CAT_BLOCK_VALUES, r->end_id - b.first_id);
+	if (b.width & CAT_BLOCK_SPARSE && c->view->sparse && c->runs >= CAT_XNRN)
+		return load_sparse(c, off_width & bits_mask(56), b, ret_block);
 	if (b.width > 64)
 		return bad(c, "a block is too wide");
 	b.data_len = (b.nr * b.width + 7) / 8;
@@ -130,11 +159,40 @@ int cat_column_block_load(const struct cat_column *c, const struct cat_column_ru
 	return 0;
 }
 
+/* Number @i of those that are stored. */
+static uint64_t stored_value(const struct cat_column_block *b, unsigned i)
+{
+	return b->min + bits_get(b->data, b->data_len, (uint64_t)i * b->width, b->width);
+}
+
 uint64_t cat_column_block_value(const struct cat_column_block *b, unsigned j)
 {
 	if (!b->data) /* the width is 0 */
 		return b->min;
-	return b->min + bits_get(b->data, b->data_len, (uint64_t)j * b->width, b->width);
+	if (!b->position)
+		return stored_value(b, j);
+	for (unsigned i = 0; i < b->nr_positions && b->position[i] <= j; i++)
+		if (b->position[i] == j)
+			return stored_value(b, i + 1);
+	return stored_value(b, 0);
+}
+
+uint64_t cat_column_block_sum(const struct cat_column_block *b, unsigned nr)
+{
+	uint64_t sum = 0, most;
+
+	if (!b->data)
+		return nr * b->min;
+	if (!b->position) {
+		for (unsigned j = 0; j < nr; j++)
+			sum += stored_value(b, j);
+		return sum;
+	}
+	most = stored_value(b, 0);
+	sum = nr * most;
+	for (unsigned i = 0; i < b->nr_positions && b->position[i] < nr; i++)
+		sum += stored_value(b, i + 1) - most;
+	return sum;
 }
 
 int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
@@ -142,7 +200,6 @@ int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 {
 	struct cat_column_block b;
 	struct cat_column_run r;
-	uint64_t sum;
 	int rc;
 
 	rc = run_find(c, id, false, &r);
@@ -160,12 +217,9 @@ int cat_column_get(const struct cat_column *c, uint64_t id, uint64_t *ret_value,
 	if (rc < 0)
 		return rc;
 	*ret_value = cat_column_block_value(&b, (unsigned)(id - b.first_id));
-	if (!ret_sum_before)
-		return 0;
-	sum = r.sum_before + b.sum_before;
-	for (unsigned j = 0; j < id - b.first_id; j++)
-		sum += cat_column_block_value(&b, j);
-	*ret_sum_before = sum;
+	if (ret_sum_before)
+		*ret_sum_before = r.sum_before + b.sum_before +
+				  cat_column_block_sum(&b, (unsigned)(id - b.first_id));
 	return 0;
 }
 

@@ -21,7 +21,10 @@ struct cat_column_run {
 	uint32_t kind;
 };
 
-/* A decoded block of a run, and its bits. */
+/*
+ * A decoded block of a run, and its bits. A sparse one has the value that is at all positions but
+ * some, then those at these positions.
+ */
 struct cat_column_block {
 	uint64_t first_id;
 	unsigned nr;
@@ -29,6 +32,8 @@ struct cat_column_block {
 	unsigned width;
 	const uint8_t *data;
 	size_t data_len;
+	const uint8_t *position; /* NULL: not sparse */
+	unsigned nr_positions;
 };
 
 /* Run @k of the column, and block @k of a run. */
@@ -39,6 +44,9 @@ int cat_column_block_load(const struct cat_column *c, const struct cat_column_ru
 
 /* Value @j of the block. */
 uint64_t cat_column_block_value(const struct cat_column_block *b, unsigned j);
+
+/* The sum of the first @nr values of the block. */
+uint64_t cat_column_block_sum(const struct cat_column_block *b, unsigned nr);
 
 /*
  * The value of file @id, which is less than the number of files, and the sum of all values before

@@ -25,13 +25,70 @@ static int put_run(struct cat_column_writer *w, uint64_t first_id, uint64_t sum_
 	return cat_stream_write(w->runs, &e, sizeof(e), err);
 }
 
+/* The value of more than half of those collected, if there is one. */
+static uint64_t most_common(const struct cat_column_writer *w)
+{
+	uint64_t found = 0;
+	unsigned votes = 0;
+
+	for (unsigned j = 0; j < w->fill; j++)
+		if (votes == 0) {
+			found = w->values[j];
+			votes = 1;
+		} else if (w->values[j] == found) {
+			votes++;
+		} else {
+			votes--;
+		}
+	return found;
+}
+
+/* Room for the bits of a block and what bits_put() writes after them, for the positions of a sparse
+ * one, and for how many there are. */
+#define BLOCK_ROOM (CAT_BLOCK_VALUES * 8 + 9 + CAT_BLOCK_VALUES + 1)
+
+/*
+ * The data of a sparse block: all values are the most common one, except at some positions. Returns
+ * how many bytes it takes; 0: as many as a block with all values, or more.
+ */
+static size_t sparse_block(const struct cat_column_writer *w, uint64_t min, unsigned width,
+			   uint8_t data[BLOCK_ROOM])
+{
+	uint64_t most = most_common(w);
+	unsigned nr = 0, at = 0;
+	uint8_t *bits;
+	size_t len;
+
+	for (unsigned j = 0; j < w->fill; j++)
+		nr += w->values[j] != most;
+	len = 1 + nr + ((nr + 1) * width + 7) / 8;
+	if (nr == 0 || nr > UINT8_MAX || len >= (w->fill * width + 7) / 8)
+		return 0;
+	data[0] = (uint8_t)nr;
+	bits = data + 1 + nr;
+	bits_put(bits, 0, width, most - min);
+	for (unsigned j = 0; j < w->fill; j++)
+		if (w->values[j] != most) {
+			data[1 + at++] = (uint8_t)j;
+			bits_put(bits, (uint64_t)at * width, width, w->values[j] - min);
+		}
+	return len;
+}
+
+/* The high byte of a block's last field. */
+static uint64_t block_kind(unsigned width, bool sparse)
+{
+	return (uint64_t)(width + (sparse ? CAT_BLOCK_SPARSE : 0)) << 56;
+}
+
 /* Write the values collected for a block, if there are any. */
 static int column_put_block(struct cat_column_writer *w, struct shoal_err *err)
 {
-	uint8_t bits[CAT_BLOCK_VALUES * 8 + 9] = { 0 };
+	uint8_t data[BLOCK_ROOM] = { 0 };
 	uint64_t min = UINT64_MAX, max = 0, sum = 0;
 	struct cat_block e;
 	unsigned width;
+	size_t len;
 	int rc;
 
 	if (w->fill == 0)
@@ -42,12 +99,14 @@ static int column_put_block(struct cat_column_writer *w, struct shoal_err *err)
 		sum += w->values[j];
 	}
 	width = bit_len(max - min);
-	for (unsigned j = 0; j < w->fill; j++)
-		bits_put(bits, (uint64_t)j * width, width, w->values[j] - min);
+	len = w->may_be_sparse ? sparse_block(w, min, width, data) : 0;
+	w->sparse |= len > 0;
 	e = (struct cat_block){ .min = le64_of(min),
 				.sum_before = le64_of(w->block_sum - w->run_sum),
-				.off_width = le64_of(w->data->len | (uint64_t)width << 56) };
-	rc = cat_stream_write(w->data, bits, (w->fill * width + 7) / 8, err);
+				.off_width = le64_of(w->data->len | block_kind(width, len > 0)) };
+	for (unsigned j = 0; j < w->fill && len == 0; j++)
+		bits_put(data, (uint64_t)j * width, width, w->values[j] - min);
+	rc = cat_stream_write(w->data, data, len > 0 ? len : (w->fill * width + 7) / 8, err);
 	if (rc == 0)
 		rc = cat_stream_write(w->blocks, &e, sizeof(e), err);
 	w->nr_blocks++;

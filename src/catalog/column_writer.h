@@ -20,6 +20,8 @@ struct cat_column_writer {
 	uint64_t nr_blocks;
 	uint64_t constant, nr_constant; /* equal values that are not written yet */
 	uint64_t block_sum;             /* of the values before the block being filled */
+	bool may_be_sparse;             /* the caller sets it for columns of extents */
+	bool sparse;                    /* a block is */
 	unsigned fill;
 	uint64_t values[CAT_BLOCK_VALUES];
 };

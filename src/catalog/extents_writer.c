@@ -81,9 +81,11 @@ void cat_extents_writer_init(struct cat_extents_writer *w, struct cat_stream *st
 						     &w->rows };
 
 	w->header = streams;
-	for (size_t i = 0; i < ARRAY_LEN(column); i++)
+	for (size_t i = 0; i < ARRAY_LEN(column); i++) {
 		cat_column_writer_init(column[i], &streams[1 + 3 * i], &streams[2 + 3 * i],
 				       &streams[3 + 3 * i]);
+		column[i]->may_be_sparse = true;
+	}
 }
 
 /* Take the next varint of a layout, which is well-formed. */
@@ -201,6 +203,7 @@ int cat_extents_writer_append(struct cat_extents_writer *w, const struct shoal_c
 	if (rc == 0)
 		rc = extents_append(&w->rows, v, CAT_XRRN, v->nr_extents, err);
 	w->longest = u64_max(w->longest, v->longest);
+	w->sparse |= v->sparse;
 	for (uint64_t k = 0; rc == 0 && (rc = shoal_catalog_format(part, k, &f)) == 0; k++)
 		rc = cat_extents_writer_count(w, f.name, f.nr_files, f.nr_samples, err);
 	if (rc != -ERANGE)
@@ -226,7 +229,9 @@ int cat_extents_writer_finish(struct cat_extents_writer *w, struct shoal_err *er
 		memcpy(e.name, w->format[k].name, sizeof(e.name));
 		rc = cat_stream_write(w->header, &e, sizeof(e), err);
 	}
-	for (size_t i = 0; i < ARRAY_LEN(column) && rc == 0; i++)
+	for (size_t i = 0; i < ARRAY_LEN(column) && rc == 0; i++) {
 		rc = cat_column_writer_finish(column[i], err);
+		w->sparse |= column[i]->sparse;
+	}
 	return rc;
 }

@@ -52,6 +52,7 @@ struct cat_extents_writer {
 	struct cat_stream *header; /* lent */
 	struct cat_column_writer added, shared, gaps, lengths, rows;
 	uint64_t longest, nr_uncut;
+	bool sparse; /* a column has sparse blocks; known once it is finished */
 	struct shoal_format_count format[CAT_FORMATS_MAX];
 	unsigned nr_formats;
 	struct {

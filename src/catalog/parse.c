@@ -328,8 +328,10 @@ int cat_parse(const void *buf, size_t len, struct cat_view *ret_view, struct sho
 		v.digest[i] = le64_get(h->digest[i]);
 	}
 	v.etags = v.sec[CAT_ETGS].addr && (v.sec[CAT_ETGS].len > 0 || v.nr_files == 0);
+	v.sparse = (le32_get(h->incompat) & CAT_INCOMPAT_SPARSE) != 0;
 	if (!cat_counts_consistent(&v) || !cat_largest_consistent(&v) ||
 	    !cat_etags_consistent(&v) ||
+	    (v.sparse && !(le32_get(h->incompat) & CAT_INCOMPAT_EXTENTS)) ||
 	    !cat_parse_extents(&v, (le32_get(h->incompat) & CAT_INCOMPAT_EXTENTS) != 0))
 		return err_set(err, -EBADMSG, "damaged catalog: inconsistent counts");
 

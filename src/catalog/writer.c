@@ -463,7 +463,8 @@ static void fill_header(const struct shoal_writer *w, struct cat_header *h)
 	memcpy(h->magic, CAT_MAGIC, sizeof(h->magic));
 	h->version = le32_of(CAT_VERSION);
 	h->header_len = le32_of(sizeof(*h));
-	h->incompat = le32_of(w->extents ? CAT_INCOMPAT_EXTENTS : 0);
+	h->incompat = le32_of((w->extents ? CAT_INCOMPAT_EXTENTS : 0) |
+			      (w->extents_writer.sparse ? CAT_INCOMPAT_SPARSE : 0));
 	h->nr_files = le64_of(w->digest.nr_files);
 	h->nr_samples = le64_of(w->nr_samples);
 	h->nr_bytes = le64_of(w->sizes ? w->size_column.sum : SHOAL_SIZE_UNKNOWN);

@@ -158,6 +158,28 @@ def test_a_golden_catalog_knows_where_samples_lie(shoal, tmp_path):
     assert len(told) == catalog.header.nr_samples > catalog.nr_extents
 
 
+def marked_lines():
+    """Files of lines after a byte order mark: the gap before the first of each is 3, before all others 0."""
+    return {b"f%02d.jsonl" % i: b"\xef\xbb\xbf" + b"".join(b"%d\n" % 10**((i * 5 + k * k) % 31) for k in range(20 + i)) for i in range(40)}
+
+
+def test_a_golden_catalog_has_sparse_blocks(shoal, tmp_path):
+    files, path = marked_lines(), GOLDEN / "good-v1-sparse.cat"
+    if RENEW:
+        for name, content in files.items():
+            (tmp_path / name.decode()).write_bytes(content)
+        assert shoal("index", tmp_path, "--samples", "auto", "--root", "file:///golden", "-o", path).returncode == 0
+    assert path.exists(), "a golden file is missing"
+    assert shoal("verify", path).returncode == 0
+    catalog = Catalog(path)
+    catalog.check()
+    assert catalog.header.incompat == 3
+    told = iter(shoal("ls", "--extents", path).stdout.splitlines())
+    for name, layout in zip(catalog.names(), catalog.extents()):
+        assert [files[name][off:off + length] for off, length, _ in layout] == files[name][3:].splitlines(keepends=True)
+        assert [tuple(map(int, next(told).split(b"\t")[2:])) for _ in layout] == layout
+
+
 def etags():
     """Of whole objects, of parts, and of none; more of them than a page holds."""
     kinds = zip(numbers(7, 900, 2**31), numbers(8, 900, 3))

@@ -221,6 +221,14 @@ def column(runs):
     return table, blocks, data
 
 
+def sparse_column(nr, most, others):
+    """A column of one sparse block: the value `most`, but others = [(position, value), …]. Data may be wrong on purpose."""
+    values = [most, *(value for _, value in others)]
+    width = (max(values) - min(values)).bit_length()
+    data = bytes([len(others)]) + bytes(position for position, _ in others) + pack_bits([value - min(values) for value in values], width)
+    return struct.pack("<QQQII", 0, 0, 0, 1, 0), struct.pack("<QQQ", min(values), 0, (128 + width) << 56), data
+
+
 # --------------------------------------------------------------------------------------------------- section 6: digest
 
 

@@ -126,7 +126,7 @@ def check_name(name, what):
 # ----------------------------------------------------------------------------------------------------- section 1: file
 
 MAGIC = b"\x89SHOAL\r\n"
-EXTENTS_BIT = 1  # of incompat
+EXTENTS_BIT, SPARSE_BIT = 1, 2  # of incompat
 HEADER = struct.Struct("<8s IIII QQQQQ QQ16s IIII QQQ Q104s Q")
 ENTRY = struct.Struct("<4s4xQQ")
 assert HEADER.size == 256
@@ -151,8 +151,8 @@ class Header:
         need(self.version >= 1, "version 0")
         if self.version > 1:
             raise Damaged("newer: version %d" % self.version)
-        if self.incompat & ~EXTENTS_BIT:
-            raise Damaged("newer: incompat features %#x" % (self.incompat & ~EXTENTS_BIT))
+        if self.incompat & ~(EXTENTS_BIT | SPARSE_BIT):
+            raise Damaged("newer: incompat features %#x" % (self.incompat & ~(EXTENTS_BIT | SPARSE_BIT)))
         if len(data) < self.file_length:
             raise Damaged("truncated: %d bytes of %d" % (len(data), self.file_length))
         if len(data) > self.file_length:
@@ -595,13 +595,15 @@ RUN = struct.Struct("<QQQI4x")
 BLOCK = struct.Struct("<QQQ")
 CONSTANT, BLOCKS = 0, 1
 BLOCK_VALUES = 256
+SPARSE = 128
 
 
 class Column:
     """One unsigned number a file, out of the three sections of a column."""
 
-    def __init__(self, name, runs, blocks, data, nr_files):  # or nr_files extents
+    def __init__(self, name, runs, blocks, data, nr_files, sparse=False):  # or nr_files extents
         self.name = name
+        self.sparse = sparse
         self.runs = read_table(runs, RUN, name + "RN")
         self.blocks = read_table(blocks, BLOCK, name + "BK")
         self.data = data
@@ -631,6 +633,8 @@ class Column:
     def _block_values(self, index, nr):
         smallest, _, packed = self.blocks[index]
         offset, width = packed & (1 << 56) - 1, packed >> 56
+        if self.sparse and width >= SPARSE:
+            return self._sparse_values(index, nr, smallest, offset, width - SPARSE)
         need(width <= 64, self.name, "block", index, "has a width of", width)
         # This holds for blocks of width 0 too: their offsets are inside the data, or at its end.
         # Choice: blocks may leave holes in the data, share it, or stand in any order; the page only gives offsets.
@@ -638,6 +642,22 @@ class Column:
         if width == 0:
             return [smallest] * nr
         return [smallest + bits(self.data, 8 * offset + j * width, width) for j in range(nr)]
+
+    def _sparse_values(self, index, nr, smallest, offset, width):
+        need(1 <= width <= 64 and offset < len(self.data), self.name, "sparse block", index, "has a width of", width)
+        count = self.data[offset]
+        positions = self.data[offset + 1:offset + 1 + count]
+        start = offset + 1 + count
+        need(count >= 1 and start + ceil_div((count + 1) * width, 8) <= len(self.data), self.name, "sparse block", index,
+             "goes past the data")
+        # Choice: a block that no run uses has no values, and so no positions to compare with their number.
+        need(nr == 0 or positions[-1] < nr, self.name, "sparse block", index, "has a position outside")
+        need(all(a < b for a, b in zip(positions, positions[1:])), self.name, "sparse block", index, "has positions that do not rise")
+        stored = [smallest + bits(self.data, 8 * start + i * width, width) for i in range(count + 1)]
+        values = [stored[0]] * nr
+        for position, value in zip(positions, stored[1:] if nr else ()):
+            values[position] = value
+        return values
 
     def _run_blocks(self, number):
         """(index, values) of each block of a run."""
@@ -822,6 +842,7 @@ class Catalog:
 
     def _open_extents(self):
         self.has_extents = bool(self._section(b"XHDR"))
+        need(self.has_extents or not self.header.incompat & SPARSE_BIT, "sparse blocks without extents")
         need(self.has_extents == bool(self.header.incompat & EXTENTS_BIT), "extents that the header does not announce, or none")
         if not self.has_extents:
             return
@@ -830,9 +851,10 @@ class Catalog:
         need(self.sizes_known, "there are extents but no sizes")
         self.nr_extents, self.longest, self.nr_uncut = EXTENTS.unpack(header[:32])
         self.formats = read_formats(header)
-        self._added, self._shared = [Column(name, *self._of_column(name), self.nr_files) for name in ("XN", "XS")]
+        sparse = bool(self.header.incompat & SPARSE_BIT)
+        self._added, self._shared = [Column(name, *self._of_column(name), self.nr_files, sparse) for name in ("XN", "XS")]
         self._gaps, self._lengths, self._rows = [
-            Column(name, *self._of_column(name), self.nr_extents) for name in ("XG", "XL", "XR")]
+            Column(name, *self._of_column(name), self.nr_extents, sparse) for name in ("XG", "XL", "XR")]
 
     def _of_column(self, name):
         return [self._section((name + part).encode()) for part in ("RN", "BK", "DT")]

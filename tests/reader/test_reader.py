@@ -200,6 +200,31 @@ def test_a_column_gives_back_its_values(runs):
     assert sizes == samples == make.column_values(runs)
 
 
+@pytest.mark.parametrize("others", [[(0, 4)], [(0, 0), (7, 2**64 - 300), (99, 9)], [(i, i) for i in range(100) if i != 50]])
+def test_a_sparse_block_gives_back_its_values(others):
+    column = shoalcat.Column("XG", *make.sparse_column(100, 1, others), 100, True)
+    want = [dict(others).get(i, 1) for i in range(100)]
+    assert list(column.values()) == want and column.check() == sum(want)
+    with pytest.raises(Damaged, match="has a width of 1"):
+        list(shoalcat.Column("XG", *make.sparse_column(100, 1, others), 100).values())  # the header has no bit for it
+
+
+@pytest.mark.parametrize("others, words", [
+    ([], "has a width of 0"), ([(100, 5)], "position outside"), ([(7, 5), (7, 5)], "positions that do not rise"),
+    ([(8, 5), (7, 5)], "positions that do not rise"),
+])
+def test_a_broken_sparse_block_is_refused(others, words):
+    with pytest.raises(Damaged, match=words):
+        list(shoalcat.Column("XG", *make.sparse_column(100, 1, others), 100, True).values())
+
+
+@pytest.mark.parametrize("cut", range(5))
+def test_a_sparse_block_that_the_end_of_its_section_cuts_is_refused(cut):
+    runs, blocks, data = make.sparse_column(100, 1, [(3, 5), (4, 7)])
+    with pytest.raises(Damaged, match="sparse block"):
+        list(shoalcat.Column("XG", runs, blocks, data[:cut], 100, True).values())
+
+
 def test_samples_per_file_come_from_the_header_when_it_gives_them():
     catalog = Catalog(make.catalog([many_names(9)], samples=128))
     catalog.check()

@@ -170,7 +170,8 @@ static void a_header_that_lies_is_told_by_its_own_words(void **state)
 		{ H(version), 4, 2, -EPROTONOSUPPORT, "format version 2" },
 		{ H(version), 4, 0, -EBADMSG, "no format version 0" },
 		{ H(incompat), 4, 1, -EBADMSG, "inconsistent counts" }, /* extents without XHDR */
-		{ H(incompat), 4, 2, -EPROTONOSUPPORT, "feature bits 0x2" },
+		{ H(incompat), 4, 2, -EBADMSG, "inconsistent counts" }, /* sparse blocks, too */
+		{ H(incompat), 4, 4, -EPROTONOSUPPORT, "feature bits 0x4" },
 		{ H(incompat), 4, 0x80000000, -EPROTONOSUPPORT, "feature bits 0x80000000" },
 		{ H(compat), 4, 0xffffffff, 0, "" },
 		{ H(compat), 4, 0, 0, "" }, /* as catalogs were before the largest size */

@@ -14,7 +14,8 @@
 #define FILES 400
 
 /* Sample @i of file @file, a function of both. Every third file has the layout of the one before
- * it, every seventh is one sample without an extent. */
+ * it, every seventh is one sample without an extent. The last one has fewer rows than the others,
+ * as in files of row groups. */
 static uint64_t count_of(size_t file)
 {
 	file -= file % 3 == 1;
@@ -32,7 +33,7 @@ static struct shoal_extent extent_of(size_t file, size_t i)
 		e.off += e.len + (file + k) % 5;
 		e.len = 100 + (file * 37 + k * 11) % 500;
 	}
-	e.rows = i + file % 2;
+	e.rows = i + 1 < count_of(file) ? 1000 : 700 + file % 29;
 	return e;
 }
 
@@ -201,6 +202,84 @@ static void no_damage_leads_outside_a_file(void **state)
 	free(image);
 }
 
+/* A file of row groups: the first gap and the last number of rows differ from all others. */
+#define GROUPS      100
+#define GROUP_FILES 300
+
+static uint64_t group_len(size_t file, size_t i)
+{
+	return 1 + (file * GROUPS + i) * UINT64_C(2654435761) % (1u << 24);
+}
+
+static void write_groups(const char *path)
+{
+	struct shoal_writer_options o = { .root = TEST_ROOT, .sizes = true, .extents = true };
+	struct cat_layout layout = CAT_LAYOUT_EMPTY;
+	struct shoal_writer *w = NULL;
+	struct shoal_err err = { "" };
+
+	assert_int_equal(shoal_writer_open(path, &o, &w, &err), 0);
+	for (size_t f = 0; f < GROUP_FILES; f++) {
+		struct shoal_extent e = { .off = 4 };
+		char name[32];
+
+		snprintf(name, sizeof(name), "f%06zu", f);
+		cat_layout_clear(&layout);
+		for (size_t i = 0; i < GROUPS; i++, e.off += e.len) {
+			e.len = group_len(f, i);
+			e.rows = i + 1 < GROUPS ? 4096 : f + 1;
+			assert_int_equal(cat_layout_add(&layout, &e), 0);
+		}
+		assert_int_equal(cat_layout_finish(&layout), 0);
+		writer_set_layout(w, &layout);
+		assert_int_equal(shoal_writer_add(w, name, strlen(name), e.off, GROUPS, &err), 0);
+	}
+	cat_layout_release(&layout);
+	assert_int_equal(shoal_writer_seal(w, &err), 0);
+}
+
+static void check_groups(const struct shoal_catalog *cat)
+{
+	struct shoal_extent got = { 0 };
+	struct shoal_err err = { "" };
+
+	for (size_t f = 0; f < GROUP_FILES; f++)
+		for (size_t i = 0, off = 4; i < GROUPS; i++, off += got.len) {
+			assert_int_equal(shoal_catalog_extent(cat, f, i, &got), 0);
+			assert_int_equal(got.off, off);
+			assert_int_equal(got.len, group_len(f, i));
+			assert_int_equal(got.rows, i + 1 < GROUPS ? 4096 : f + 1);
+		}
+	if (shoal_catalog_verify(cat, &err) < 0)
+		fail_msg("%s", err.msg);
+}
+
+static void rare_values_cost_no_bits_of_the_others(void **state)
+{
+	struct shoal_writer_options o = { .root = TEST_ROOT, .sizes = true, .extents = true };
+	struct shoal_catalog *cat, *whole;
+	struct shoal_writer *w = NULL;
+	struct shoal_err err = { "" };
+	uint64_t bytes = 0;
+
+	(void)state;
+	write_groups(test_path("x.cat"));
+	cat = catalog_open(test_path("x.cat"));
+	check_groups(cat);
+	for (int s = CAT_XGRN; s <= CAT_XRDT; s++)
+		bytes += cat->view.sec[s].len;
+	assert_true(bytes < GROUP_FILES * GROUPS * 34 / 10); /* lengths alone take 3.1 each */
+	assert_int_equal(shoal_writer_open(test_path("w.cat"), &o, &w, &err), 0);
+	assert_int_equal(shoal_writer_append(w, cat, &err), 0);
+	assert_int_equal(shoal_writer_seal(w, &err), 0);
+	whole = catalog_open(test_path("w.cat"));
+	check_groups(whole);
+	shoal_catalog_close(whole);
+	shoal_catalog_close(cat);
+	unlink(test_path("w.cat"));
+	unlink(test_path("x.cat"));
+}
+
 static void a_part_without_extents_does_not_fit(void **state)
 {
 	struct shoal_writer_options o = { .root = TEST_ROOT, .sizes = true, .extents = true };
@@ -227,6 +306,7 @@ int main(void)
 		cmocka_unit_test(parts_become_a_whole),
 		cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(no_damage_leads_outside_a_file),
+		cmocka_unit_test(rare_values_cost_no_bits_of_the_others),
 		cmocka_unit_test(a_part_without_extents_does_not_fit),
 	};
 
