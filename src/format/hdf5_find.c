@@ -503,19 +503,12 @@ static int take_layout(struct hdf5_finder *f, uint64_t at, size_t len, struct hd
 static int take_dataset(struct hdf5_finder *f, unsigned type, uint64_t at, size_t len, void *self)
 {
 	struct hdf5_dataset *d = self;
-	uint8_t buf[8];
-	int rc;
 
 	switch (type) {
 	case 0x01:
 		return take_space(f, at, len, d);
 	case 0x03:
-		if (len < 8)
-			return hdf5_damaged(f, "datatype", at);
-		rc = format_read(f->file, at, buf, sizeof(buf), f->err);
-		d->item_len = rc == 0 ? le32_load(buf + 4) : 0;
-		d->has_type = true;
-		return rc;
+		return hdf5_take_type(f, at, len, d);
 	case 0x08:
 		return take_layout(f, at, len, d);
 	case 0x0b:

@@ -50,6 +50,9 @@ int hdf5_not_contiguous(struct hdf5_finder *f, const char *why) MUST_USE;
 int hdf5_read_magic(struct hdf5_finder *f, uint64_t at, const char *magic, uint8_t *buf,
 		    size_t len) MUST_USE;
 
+/* The message with the type of the elements. -ENOTSUP: the elements are not in the dataset. */
+int hdf5_take_type(struct hdf5_finder *f, uint64_t at, size_t len, struct hdf5_dataset *d) MUST_USE;
+
 /* The bytes of @nr elements of the first dimension; 0 if they exceed @most. */
 uint64_t hdf5_elements_len(const struct hdf5_dataset *d, uint64_t nr, uint64_t most);
 

@@ -13,6 +13,9 @@ struct line_maker {
 	bool closed; /* the previous character was a quote in a quoted field: it ends the field, or
 			is the first of two */
 	bool blank;  /* the line has no characters so far; JSON lines: none but spaces */
+	bool ended;  /* a line has ended */
+	bool after_return; /* the previous character was a carriage return outside quotes; */
+	bool lone_return;  /* it, or an earlier one, was not part of a line end */
 };
 
 static int end_line(struct line_maker *l, uint64_t end)
@@ -21,7 +24,7 @@ static int end_line(struct line_maker *l, uint64_t end)
 	bool blank = l->blank;
 
 	l->start = end;
-	l->blank = true;
+	l->blank = l->ended = true;
 	return blank || l->nr++ < l->skip ? 0 : samples_report(l->search, start, end - start, 1);
 }
 
@@ -48,6 +51,8 @@ static int lines_take(struct line_maker *l, const uint8_t *buf, size_t len, uint
 		bool quote = lines_quote(l, &buf[i], l->closed);
 
 		l->closed = quote && !l->in_quotes;
+		l->lone_return |= l->after_return && buf[i] != '\n';
+		l->after_return = buf[i] == '\r' && !l->in_quotes;
 		if (!l->in_quotes && buf[i] == '\n')
 			rc = end_line(l, off + i + 1);
 		else if (buf[i] != '\r' && (l->quotes || (buf[i] != ' ' && buf[i] != '\t')))
@@ -57,6 +62,17 @@ static int lines_take(struct line_maker *l, const uint8_t *buf, size_t len, uint
 	return rc;
 }
 
+/* The byte order mark that some programs put before UTF-8 is part of no field. */
+static uint64_t text_start(const struct format_source *file)
+{
+	uint8_t head[3];
+
+	return file->size >= sizeof(head) && format_read(file, 0, head, sizeof(head), NULL) == 0 &&
+			       memcmp(head, "\xef\xbb\xbf", sizeof(head)) == 0
+		       ? sizeof(head)
+		       : 0;
+}
+
 static int find_lines(struct line_maker *l)
 {
 	struct samples_search *s = l->search;
@@ -64,7 +80,8 @@ static int find_lines(struct line_maker *l)
 	int rc = 0;
 
 	l->blank = l->begins = true;
-	for (uint64_t off = 0; off < s->file->size && rc == 0; off += sizeof(buf)) {
+	l->start = text_start(s->file);
+	for (uint64_t off = l->start; off < s->file->size && rc == 0; off += sizeof(buf)) {
 		size_t len = (size_t)u64_min(sizeof(buf), s->file->size - off);
 
 		rc = format_read(s->file, off, buf, len, s->err);
@@ -73,6 +90,8 @@ static int find_lines(struct line_maker *l)
 	}
 	if (rc == 0 && l->in_quotes)
 		return err_set(s->err, -EBADMSG, "a quoted field does not end");
+	if (rc == 0 && !l->ended && l->lone_return)
+		return err_set(s->err, -ENOTSUP, "its lines end in carriage returns alone");
 	return rc != 0 || l->start == s->file->size ? rc : end_line(l, s->file->size);
 }
 

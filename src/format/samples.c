@@ -119,16 +119,32 @@ const struct samples_kind *samples_kind_of_file(const struct samples_kind *kind,
 	return &kinds[0];
 }
 
-/* Whether a file begins as one of gzip, bzip2, xz or zstd does, which no text does. */
-static bool is_compressed(const struct format_source *file)
+/* Whether a file begins as one of gzip, bzip2, xz, zstd, lz4 or snappy does, which no text does. */
+static bool is_compressed(const uint8_t head[10])
 {
-	uint8_t head[10] = { 0 };
-
-	if (file->size < sizeof(head) || format_read(file, 0, head, sizeof(head), NULL) < 0)
-		return false;
 	return memcmp(head, "\x1f\x8b\x08", 3) == 0 || memcmp(head, "\xfd\x37zXZ\0", 6) == 0 ||
 	       memcmp(head, "\x28\xb5\x2f\xfd", 4) == 0 ||
+	       memcmp(head, "\x04\x22\x4d\x18", 4) == 0 ||
+	       memcmp(head, "\xff\x06\0\0sNaPpY", 10) == 0 ||
 	       (memcmp(head, "BZh", 3) == 0 && memcmp(head + 4, "1AY&SY", 6) == 0);
+}
+
+/* Why a file cannot be cut whatever its kind, from its first bytes; NULL: it may be possible. */
+static const char *why_uncut(const struct samples_kind *kind, const struct format_source *file)
+{
+	uint8_t head[10] = { 0 };
+	size_t len = (size_t)u64_min(sizeof(head), file->size);
+
+	if (format_read(file, 0, head, len, NULL) < 0)
+		return NULL;
+	if (len == sizeof(head) && is_compressed(head))
+		return "it is compressed";
+	/* A line end of UTF-16 has two bytes, and each of them may be half of another character. */
+	if (kind->text && (memcmp(head, "\xff\xfe", 2) == 0 || memcmp(head, "\xfe\xff", 2) == 0))
+		return "its text is UTF-16: convert it to UTF-8";
+	if (kind->text && memchr(head, 0, len))
+		return "it contains zeros, and so is no text";
+	return NULL;
 }
 
 int samples_find(const struct samples_kind *kind, uint64_t record_len,
@@ -138,10 +154,11 @@ int samples_find(const struct samples_kind *kind, uint64_t record_len,
 	struct samples_search s = {
 		.file = file, .record_len = record_len, .found = found, .self = self, .err = err
 	};
-	bool compressed = kind->text && is_compressed(file);
-	int rc = compressed ? 0 : kind->find(&s);
+	const char *why = kind->text ? why_uncut(kind, file) : NULL;
+	int rc = why ? -ENOTSUP : kind->find(&s);
 
-	if (compressed || (rc == -EBADMSG && s.nr == 0 && is_compressed(file)))
-		rc = err_set(err, -ENOTSUP, "it is compressed");
-	return rc;
+	/* The first bytes of other kinds may be like those of a compressed file by chance. */
+	if (rc == -EBADMSG && s.nr == 0)
+		why = why_uncut(kind, file);
+	return why ? err_set(err, -ENOTSUP, "%s", why) : rc;
 }

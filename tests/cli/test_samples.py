@@ -207,6 +207,39 @@ def test_lines_of_spaces_are_no_samples(tmp_path):
     assert [row[1:3] for row in rows(tmp_path / "x.cat")] == [(5, 9), (17, 5)]
 
 
+def test_a_byte_order_mark_is_part_of_no_field(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a.csv").write_bytes(b'\xef\xbb\xbf"a\nx",b\n1,2\n')  # the name of the first column has two lines
+    (tmp_path / "data" / "b.jsonl").write_bytes(b'\xef\xbb\xbf{"a": 1}\n2')
+    shoal("index", tmp_path / "data", "--samples", "auto", "-o", tmp_path / "x.cat")
+    assert [row[1:3] for row in rows(tmp_path / "x.cat")] == [(11, 4), (3, 9), (12, 1)]
+
+
+@pytest.mark.parametrize("name, content, words", [
+    ("a.csv", b"a,b\r1,2\r3,4\r", "its lines end in carriage returns alone"),
+    ("a.jsonl", b'{"a": 1}\r{"b": 2}', "its lines end in carriage returns alone"),
+    ("a.csv", "a,b\n\u0a0a,2\n".encode("utf-16"), "its text is UTF-16"),
+    ("a.jsonl", b"\xfe\xff" + '{"a": "\u0a0a"}\n'.encode("utf-16-be"), "its text is UTF-16"),
+    ("a.jsonl", '{"a": "\u0a0a"}\n'.encode("utf-16-be"), "it contains zeros, and so is no text"),
+])
+def test_text_that_has_no_lines_of_utf_8_is_one_sample(name, content, words, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).write_bytes(content)
+    done = shoal("index", tmp_path / "data", "--samples", "auto", "-o", tmp_path / "x.cat")
+    assert words in done.stderr
+    assert rows(tmp_path / "x.cat") == [(name, 0, len(content), 1)]
+
+
+@pytest.mark.parametrize("name, content", [("a.csv", b"a\n1\r2\n3\r\n"), ("a.jsonl", b'1\n{"a":\r2}\n3\r')])
+def test_a_carriage_return_in_a_line_does_not_end_it(name, content, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / name).write_bytes(content)
+    shoal("index", tmp_path / "data", "--samples", "auto", "-o", tmp_path / "x.cat")
+    lines = content.split(b"\n")
+    assert [length for _, _, length, _ in rows(tmp_path / "x.cat")] == (
+        [len(line) + 1 for line in lines[1:3]] if name == "a.csv" else [len(lines[0]) + 1, len(lines[1]) + 1, len(lines[2])])
+
+
 def masked_crc(data):
     """TFRecord's, bit by bit."""
     crc = 0xffffffff

@@ -206,6 +206,18 @@ def contents(file, h5py, kind):
         file.create_dataset("records", (8, 4), "f8", external=[("else.bin", 0, 256)])
     elif kind == "items of no bytes":
         file.create_dataset("records", (8, 0), "f8")
+    elif kind == "strings":
+        file.create_dataset("records", data=["a", "bb", "ccc"], dtype=h5py.string_dtype())
+    elif kind == "sequences in chunks":
+        records = file.create_dataset("records", (4,), h5py.vlen_dtype(numpy.uint8), chunks=(2,))
+        for i in range(4):
+            records[i] = numpy.arange(i)
+    elif kind == "references":
+        file["x"] = data
+        file.create_dataset("records", data=[file["x"].ref] * 3, dtype=h5py.ref_dtype)
+    elif kind == "tuples with strings":
+        file["records"] = numpy.array([(1, 0.5, [1, 2], 1, "a")] * 3, [("n", "i4"), ("x", "f8"), ("array", "i2", (2,)), (
+            "color", h5py.enum_dtype({"RED": 0, "GREEN": 1}, "u1")), ("s", h5py.string_dtype())])
     elif kind == "no extent":
         file["records"] = h5py.Empty("f8")
     else:
@@ -213,14 +225,30 @@ def contents(file, h5py, kind):
 
 
 @pytest.mark.parametrize("kind", ["several", "in a group", "a link", "nothing", "never written", "in another file", "items of no bytes",
-                                  "no extent", "user block"])
-def test_files_of_h5py_without_records_to_cut_are_one_sample(folder, tmp_path, kind):
+                                  "no extent", "user block", "strings", "sequences in chunks", "references", "tuples with strings"])
+@pytest.mark.parametrize("versions", ["earliest", "latest"])
+def test_files_of_h5py_without_records_to_cut_are_one_sample(folder, tmp_path, kind, versions):
     h5py = pytest.importorskip("h5py", reason="h5py is not installed")
-    with h5py.File(folder / "a.h5", "w", **({"userblock_size": 1024} if kind == "user block" else {})) as file:
+    with h5py.File(folder / "a.h5", "w", libver=versions, **({"userblock_size": 1024} if kind == "user block" else {})) as file:
         contents(file, h5py, kind)
     found, _ = samples_of(folder, tmp_path)
     assert found == [("a.h5", 0, (folder / "a.h5").stat().st_size, 1)]
     assert json.loads(shoal("index", folder, "--samples", "auto", "-q", "--json", "-o", tmp_path / "y.cat").stdout)["uncut"] == 1
+
+
+@pytest.mark.parametrize("versions", ["earliest", "v108", "latest"])
+@pytest.mark.parametrize("chunks", [None, (3,)])
+def test_tuples_enumerations_and_arrays_of_h5py_are_cut(folder, tmp_path, versions, chunks):
+    h5py = pytest.importorskip("h5py", reason="h5py is not installed")
+    import numpy
+    records = numpy.array([(i, 0.5, b"xyz", [1, 2], True, 1j, i % 2) for i in range(9)], [
+        ("number", "i4"), ("x", "f8"), ("text", "S3"), ("array", "i2", (2,)), ("flag", "?"), ("complex", "c16"),
+        ("color", h5py.enum_dtype({"RED": 0, "GREEN": 1}, "u1"))])
+    with h5py.File(folder / "a.h5", "w", libver=versions) as file:
+        file.create_dataset("records", data=records, chunks=chunks)
+        file["time"] = records["x"].astype(h5py.opaque_dtype(numpy.dtype("M8[s]")))
+    _, parts = samples_of(folder, tmp_path)
+    assert parts == [records[i:i + 1].tobytes() for i in range(9)]
 
 
 @pytest.mark.parametrize("what, words", [("group", "there is no group's tree at "), ("chunks", "there is no tree of chunks at "),
