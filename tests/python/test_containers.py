@@ -64,6 +64,26 @@ def test_members_of_a_stem_are_a_dictionary(tmp_path):
         members(b"x" * 512)
 
 
+def archive(*names):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size = len(name)
+            tar.addfile(info, io.BytesIO(name.encode()))
+    return packed.getvalue()
+
+
+def test_endings_of_members_are_those_of_webdataset(tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/a.tar").write_bytes(archive("a.b/1.JPG", "a.b/README", "a.b/1.Seg.PNG", "a.b/2.jpg", "a.b/.hidden", "a.b/2.cls"))
+    dataset = ShoalDataset(shoal.index(tmp_path / "d", tmp_path / "x.cat", samples="auto"), members)
+    assert [dataset[i] for i in range(len(dataset))] == [
+        {"__key__": "a.b/1", "jpg": b"a.b/1.JPG", "seg.png": b"a.b/1.Seg.PNG"}, {"__key__": "a.b/2", "jpg": b"a.b/2.jpg", "cls": b"a.b/2.cls"}]
+    with pytest.raises(shoal.Error, match="two members of a sample are named 'x/1.jpg'"):
+        members(archive("x/1.jpg", "x/1.JPG"))
+
+
 def test_generated_members_are_a_dictionary(tmp_path):
     generate(tmp_path, "tar")
     dataset = ShoalDataset(tmp_path / "d/catalog.shoal", members)
@@ -160,6 +180,42 @@ def test_rows_are_cut_from_groups_in_their_order(tmp_path, batch):
     assert {b["b"].shape[1] for b in got} == {3}
     assert torch.cat([b["a"] for b in got]).tolist() == want["a"].to_pylist()
     assert len(list(row_batches((dataset[i] for i in range(6)), batch, drop_last=True))) == 50 // batch
+
+
+COLUMNS = [
+    ("list_({}, 2)", [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+    ("list_({})", [[1], [2]], [[1], [2]]),
+    ("large_list({})", [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+    ("list_(pyarrow.list_({}, 2))", [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], [[1, 2, 3, 4], [5, 6, 7, 8]]),
+    ("dictionary(pyarrow.int8(), {})", [7, 9, 7], [7, 9, 7]),
+    ("list_({})", [[1], [2, 3, 4]], "column 'x' has lists of different lengths"),
+    ("large_list({})", [[1, 2], [], [3]], "column 'x' has lists of different lengths"),
+    ("list_({}, 2)", [[1, 2], None, [3, 4]], "column 'x' has lists that are null"),
+    ("list_({})", [[1, None], [3, 4]], "column 'x' of int32 has nulls"),
+    ("int64()", [1, None], "column 'x' of int64 has nulls"),
+    ("bool_()", [True, None], "column 'x' of bool has nulls"),
+    ("string()", ["a"], "column 'x' of string cannot be a tensor"),
+]
+
+
+@pytest.mark.parametrize("kind, values, want", COLUMNS, ids=[f"{kind} {values}" for kind, values, _ in COLUMNS])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_column_is_a_tensor_of_its_rows_or_an_error(kind, values, want, parts):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    array = pyarrow.array(values * parts, eval("pyarrow." + kind.format("pyarrow.int32()")))
+    table = pyarrow.table({"x": pyarrow.chunked_array([array.slice(i * len(values), len(values)) for i in range(parts)])})
+    if isinstance(want, list):
+        (batch,) = row_batches([table], 100)
+        assert batch["x"].tolist() == want * parts
+    else:
+        with pytest.raises(shoal.BadValueError, match=want):
+            list(row_batches([table], 100))
+
+
+def test_nulls_among_floating_point_numbers_are_nan():
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    (batch,) = row_batches([pyarrow.table({"x": pyarrow.array([1.5, None], pyarrow.float32())})], 2)
+    assert batch["x"].dtype == torch.float32 and batch["x"][0] == 1.5 and torch.isnan(batch["x"][1])
 
 
 def test_tables_need_a_catalog_with_samples(tmp_path):

@@ -130,6 +130,40 @@ def test_ranks_of_mpirun_go_on_in_the_middle_of_a_group_with_another_number(tmp_
     assert sorted(seen) == list(range(nr))
 
 
+def write_tables(folder, *tables):
+    folder.mkdir()
+    for i, table in enumerate(tables):
+        pyarrow.parquet.write_table(table, folder / f"{i}.parquet")
+    return shoal.index(folder, str(folder) + ".cat", samples="auto")
+
+
+def test_groups_with_other_columns_are_never_one_batch(tmp_path):
+    tables = [pyarrow.table({"a": range(4), "b": range(4)}), pyarrow.table({"a": range(4)}),
+              pyarrow.table({"a": range(4), "b": [0.5] * 4}), pyarrow.table({"a": range(4), "b": [[1]] * 4})]
+    for i, words in ((1, "not all groups have a column 'b'"), (2, "column 'b' differs between groups: "),
+                     (3, "column 'b' differs between groups: ")):
+        catalog = write_tables(tmp_path / str(i), tables[0], tables[i])
+        with pytest.raises(shoal.BadValueError, match=words):
+            list(ShoalRows(catalog, batch_size=8))
+        assert sorted(i for batch in ShoalRows(catalog, batch_size=8, columns=["a"]) for i in batch["a"].tolist()) == sorted(2 * [0, 1, 2, 3])
+
+
+def test_a_transform_of_tables_fills_nulls_and_casts(tmp_path):
+    catalog = write_tables(tmp_path / "d", pyarrow.table({"a": [0, None, 2]}), pyarrow.table({"a": [3, 4, 5]}))
+    with pytest.raises(shoal.BadValueError, match="column 'a' of int64 has nulls: fill them with a transform"):
+        list(ShoalRows(catalog, batch_size=6))
+
+    def filled(table):
+        return pyarrow.table({"a": table["a"].fill_null(1).cast("int16")})
+
+    (batch,) = ShoalRows(catalog, batch_size=6, transform=filled)
+    assert batch["a"].dtype == torch.int16 and sorted(batch["a"].tolist()) == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(shoal.BadValueError, match="the transform made 2 rows of the 3 of sample"):
+        list(ShoalRows(catalog, batch_size=6, transform=lambda table: table.drop_null().slice(0, 2)))
+    with pytest.raises(TypeError, match="ShoalRows has no option 'keep_going'"):
+        ShoalRows(catalog, batch_size=6, keep_going=True)
+
+
 def test_a_state_of_samples_is_refused(tmp_path):
     write(tmp_path / "d", GROUPS["equal"])
     rows = ShoalRows(tmp_path / "d.cat", batch_size=7)

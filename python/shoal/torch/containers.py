@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import io
+import math
 import os
 import struct
 import tarfile
@@ -26,19 +27,24 @@ GAP = 16 << 10  # the most bytes between two columns that are read and dropped r
 def members(data: Any) -> Dict[str, bytes]:
     """A sample of WebDataset as {"jpg": bytes, "cls": bytes, "__key__": stem}: a transform for the
     samples of a catalog of tar files (index(..., samples="auto")).
+
+    As in webdataset, endings are in lower case, members without a stem or an ending are left out,
+    and two with the same ending are an error.
     """
     found: Dict[str, Any] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(data)) as tar:
             for member in tar:
-                if not member.isfile():
-                    continue
                 folder, name = os.path.split(member.name)
-                stem, _, ending = name.partition(".")
+                stem, dot, ending = name.partition(".")
+                if not member.isfile() or not stem or not dot:
+                    continue
+                if ending.lower() in found:
+                    raise DamagedError(74, "two members of a sample are named '%s'" % os.path.join(folder, stem + "." + ending.lower()))
                 file = tar.extractfile(member)
                 assert file is not None
                 found.setdefault("__key__", os.path.join(folder, stem))
-                found[ending] = file.read()
+                found[ending.lower()] = file.read()
     except tarfile.TarError as e:
         raise DamagedError(74, "not the members of a tar file: %s" % e) from e
     return found
@@ -279,19 +285,49 @@ class ShoalTables(ShoalDataset):
         return super()._finish(self.table(data, self._id(i)), i)
 
 
-def column_tensor(column: Any) -> torch.Tensor:
-    """A column of numbers, or of lists of one length, as a tensor of its rows."""
+def _flat(array: Any, words: str) -> Tuple[Any, List[int]]:
+    """The elements of nested lists, and the length of the lists at each level."""
     import pyarrow
-    array = column.combine_chunks() if isinstance(column, pyarrow.ChunkedArray) else column
-    if isinstance(array, pyarrow.ChunkedArray):
-        array = pyarrow.concat_arrays(array.chunks)
-    rows = len(array)
-    while pyarrow.types.is_list(array.type) or pyarrow.types.is_fixed_size_list(array.type):
+    kinds, width = pyarrow.types, []
+    while True:
+        if isinstance(array, pyarrow.ExtensionArray):
+            array = array.storage
+        fixed = kinds.is_fixed_size_list(array.type)
+        if not (fixed or kinds.is_list(array.type) or kinds.is_large_list(array.type)):
+            return array, width
+        if array.null_count:
+            raise BadValueError(22, words + " has lists that are null: fill them with a transform of the table")
+        lengths = [array.type.list_size] if fixed else array.value_lengths().unique().to_pylist()
+        if len(lengths) > 1:
+            raise BadValueError(22, "%s has lists of different lengths, such as %d and %d, which are no tensor"
+                                % (words, lengths[0], lengths[1]))
+        width += lengths or [0]
         array = array.flatten()
-    values = torch.from_numpy(array.to_numpy(zero_copy_only=False).copy())
-    if rows and len(values) % rows:
-        raise BadValueError(22, "lists of different lengths are no tensor")
-    return values if len(values) == rows else values.view(rows, -1)
+
+
+def column_tensor(column: Any, name: str = "") -> torch.Tensor:
+    """A column of numbers, or of lists of one length, as a tensor of its rows.
+
+    The elements of a row's list, whatever its nesting, are the second dimension. A null among
+    floating-point numbers becomes NaN; other nulls are an error.
+    """
+    import pyarrow
+    words = "column %r" % name if name else "the column"
+    rows = len(column)
+    array = column
+    if isinstance(column, pyarrow.ChunkedArray):
+        array = column.combine_chunks()
+        if isinstance(array, pyarrow.ChunkedArray):
+            array = pyarrow.concat_arrays(array.chunks) if array.num_chunks else pyarrow.array([], column.type)
+    array, width = _flat(array, words)
+    if array.null_count and not pyarrow.types.is_floating(array.type):
+        raise BadValueError(22, "%s of %s has nulls: fill them with a transform of the table" % (words, array.type))
+    try:
+        values = torch.from_numpy(array.to_numpy(zero_copy_only=False).copy())
+    except TypeError as e:
+        raise BadValueError(22, "%s of %s cannot be a tensor: choose others with columns=, or cast it with a transform of the table"
+                            % (words, array.type)) from e
+    return values.view(rows, math.prod(width)) if width else values
 
 
 def row_batches(tables: Iterable[Any], batch_size: int, columns: Optional[Sequence[str]] = None, *,
@@ -313,7 +349,7 @@ def row_batches(tables: Iterable[Any], batch_size: int, columns: Optional[Sequen
         whole = table.num_rows - table.num_rows % batch_size
         for start in range(0, whole, batch_size):
             part = table.slice(start, batch_size)
-            yield {name: column_tensor(part[name]) for name in part.column_names}
+            yield {name: column_tensor(part[name], name) for name in part.column_names}
         left = table.slice(whole) if whole < table.num_rows else None
     if left is not None and not drop_last:
-        yield {name: column_tensor(left[name]) for name in left.column_names}
+        yield {name: column_tensor(left[name], name) for name in left.column_names}

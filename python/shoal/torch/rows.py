@@ -16,8 +16,10 @@ from .. import _shoal
 from .._errors import BadValueError
 from ..order import Order, _number
 from .containers import ShoalTables, column_tensor
+from .dataset import apply
 
 AHEAD = 64  # batches whose groups are read ahead, at most
+_OPTIONS = {"footers", "data", "in_flight", "local_copy", "if_match", "s3"}  # of ShoalTables; the others are for its items
 
 
 class _Rows:
@@ -57,16 +59,20 @@ class ShoalRows(IterableDataset):  # type: ignore[type-arg]
     come in the same order; states are then made with state_dict(batches).
 
     At most 2 * window decoded groups per lane are held, and those that are read ahead by `threads`
-    threads. columns, footers and further options are those of ShoalTables. `read` has bytes and
-    groups read, rows delivered.
+    threads. transform: a function of a group's table, before rows are taken from it, that returns a
+    table of as many rows, with nulls filled or columns cast. columns, footers, data, in_flight,
+    local_copy, if_match and s3 are those of ShoalTables. `read` has bytes and groups read, rows
+    delivered.
     """
 
     def __init__(self, catalog: Any, *, batch_size: int, columns: Optional[Sequence[str]] = None, window: int = 16,
                  unit: Optional[int] = None, seed: int = 0, epoch: int = 0, rank: int = 0, world_size: int = 1,
                  remainder: str = "keep", lanes: Optional[int] = None, lane_batch: Optional[int] = None, threads: int = 2,
-                 frozen: bool = False, **options: Any) -> None:
+                 frozen: bool = False, transform: Any = None, **options: Any) -> None:
         super().__init__()
-        self._tables = ShoalTables(catalog, columns=columns, **options)
+        for name in set(options) - _OPTIONS:
+            raise TypeError("ShoalRows has no option %r" % name)
+        self._tables = ShoalTables(catalog, transform, columns=columns, **options)
         handle = _shoal.Rows(self._tables.catalog.handle)
         if not len(handle):
             raise BadValueError(22, "the catalog has no rows")
@@ -126,6 +132,17 @@ class ShoalRows(IterableDataset):  # type: ignore[type-arg]
         return (2 * self._window + 1) * lanes
 
 
+def _check_alike(out: Dict[str, numpy.typing.NDArray[Any]], columns: Dict[str, numpy.typing.NDArray[Any]], sample: int) -> None:
+    """Rows of several groups can only be one batch if these have the same columns."""
+    for name in {*out, *columns}:
+        if name not in out or name not in columns:
+            raise BadValueError(22, "not all groups have a column %r: sample %d differs; choose others with columns=" % (name, sample))
+        a, b = out[name], columns[name]
+        if a.shape[1:] != b.shape[1:] or a.dtype != b.dtype:
+            raise BadValueError(22, "column %r differs between groups: %s%s, and in sample %d %s%s"
+                                % (name, a.dtype, list(a.shape[1:]) or "", sample, b.dtype, list(b.shape[1:]) or ""))
+
+
 class _Reader:
     """Reads and decodes groups ahead, and picks rows from them."""
 
@@ -148,8 +165,11 @@ class _Reader:
         with self._lock:
             self._count["groups"] += 1
             self._count["bytes"] += nr
-        table = self._tables.table(data, sample)
-        return {name: column_tensor(table[name]).numpy() for name in table.column_names}
+        table = apply(self._tables.transform, self._tables.table(data, sample), self._tables.catalog, sample, False)
+        rows = self._tables.catalog.extent(sample)[2]
+        if table.num_rows != rows:
+            raise BadValueError(22, "the transform made %d rows of the %d of sample %d" % (table.num_rows, rows, sample))
+        return {name: column_tensor(table[name], name).numpy() for name in table.column_names}
 
     def _find(self, ids: numpy.typing.NDArray[Any]) -> List[int]:
         """The samples that contain these rows, being read; the most recently used at the end."""
@@ -165,13 +185,16 @@ class _Reader:
 
     def _pick(self, ids: numpy.typing.NDArray[Any], samples: List[int]) -> Dict[str, torch.Tensor]:
         order = numpy.argsort(ids, kind="stable")
-        ordered, out, at = ids[order], {}, 0
+        ordered, at = ids[order], 0
+        out: Dict[str, numpy.typing.NDArray[Any]] = {}
         for sample in samples:
             first, nr, future = self._groups[sample]
+            columns = future.result()
+            if not out:
+                out = {name: numpy.empty((len(ids),) + values.shape[1:], values.dtype) for name, values in columns.items()}
+            _check_alike(out, columns, sample)
             end = int(numpy.searchsorted(ordered, first + nr))
-            for name, values in future.result().items():
-                if name not in out:
-                    out[name] = numpy.empty((len(ids),) + values.shape[1:], values.dtype)
+            for name, values in columns.items():
                 out[name][order[at:end]] = values[ordered[at:end] - first]
             at = end
         return {name: torch.from_numpy(values) for name, values in out.items()}
