@@ -16,6 +16,7 @@
 
 #define TIMEOUT_MS 20000u
 #define DRAIN_MS   1000u
+#define IDLE_MS    2000u
 
 /* What a connection does. */
 enum client_state {
@@ -28,6 +29,7 @@ struct client {
 	int fd; /* -1: this place is free */
 	enum client_state state;
 	uint64_t until; /* it is closed then, in ms */
+	uint64_t moved; /* when it connected, or took a part of its answer */
 	char head[SERVE_HEAD_MAX];
 	size_t got;
 	struct buf out;
@@ -137,19 +139,37 @@ static void client_close(struct client *c)
 	c->out = (struct buf){ .data = NULL };
 }
 
-static void serve_accept(struct serve *s)
+/* A place for a new client at @now: a free one, or that of the client that has been idle longest,
+ * if it has been for IDLE_MS. So clients that only hold their places cannot keep others out. */
+static struct client *find_place(struct serve *s, uint64_t now)
 {
-	for (size_t i = 0; i < SERVE_CONNECTIONS; i++) {
-		struct client *c = &s->client[i];
+	struct client *oldest = &s->client[0];
 
-		if (c->fd >= 0)
-			continue;
-		c->fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (c->fd < 0)
+	for (size_t i = 0; i < SERVE_CONNECTIONS; i++) {
+		if (s->client[i].fd < 0)
+			return &s->client[i];
+		if (s->client[i].moved < oldest->moved)
+			oldest = &s->client[i];
+	}
+	return now >= oldest->moved + IDLE_MS ? oldest : NULL;
+}
+
+static void serve_accept(struct serve *s, uint64_t now)
+{
+	struct client *c;
+
+	while ((c = find_place(s, now))) {
+		int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd < 0)
 			return;
+		if (c->fd >= 0)
+			client_close(c);
+		c->fd = fd;
 		c->state = CLIENT_READS;
 		c->got = c->sent = 0;
-		c->until = now_ms() + s->o.timeout_ms;
+		c->until = now + s->o.timeout_ms;
+		c->moved = now;
 	}
 }
 
@@ -187,6 +207,7 @@ static void client_write(struct client *c)
 		return;
 	}
 	c->sent += (size_t)nr;
+	c->moved = now_ms();
 	if (c->sent < c->out.len)
 		return;
 	/* To close while it sends would make its system throw away what it has not read. */
@@ -218,7 +239,8 @@ static void client_go_on(const struct serve *s, struct client *c, short events)
 
 /* ---- The thread ---- */
 
-/* How long to wait: until the next tick, or until a connection's time is over. */
+/* How long to wait: until the next tick, which comes soon enough for clients that wait for a place,
+ * or until a connection's time is over. */
 static int serve_wait_ms(const struct serve *s, uint64_t now, uint64_t tick)
 {
 	uint64_t until = tick;
@@ -230,10 +252,8 @@ static int serve_wait_ms(const struct serve *s, uint64_t now, uint64_t tick)
 }
 
 /* The sockets to wait for: [0] ends it, [1] are new connections, then one for each client. */
-static void serve_fill(const struct serve *s, struct pollfd *set)
+static void serve_fill(struct serve *s, uint64_t now, struct pollfd *set)
 {
-	bool free_place = false;
-
 	set[0] = (struct pollfd){ .fd = s->wake, .events = POLLIN };
 	for (size_t i = 0; i < SERVE_CONNECTIONS; i++) {
 		const struct client *c = &s->client[i];
@@ -241,9 +261,8 @@ static void serve_fill(const struct serve *s, struct pollfd *set)
 		set[2 + i] =
 			(struct pollfd){ .fd = c->fd,
 					 .events = c->state == CLIENT_WRITES ? POLLOUT : POLLIN };
-		free_place |= c->fd < 0;
 	}
-	set[1] = (struct pollfd){ .fd = free_place ? s->fd : -1, .events = POLLIN };
+	set[1] = (struct pollfd){ .fd = find_place(s, now) ? s->fd : -1, .events = POLLIN };
 }
 
 static void *serve_run(void *arg)
@@ -253,7 +272,7 @@ static void *serve_run(void *arg)
 	uint64_t now = now_ms(), tick = now;
 
 	for (;;) {
-		serve_fill(s, set);
+		serve_fill(s, now, set);
 		if (poll(set, ARRAY_LEN(set), serve_wait_ms(s, now, tick)) < 0 && errno != EINTR)
 			break;
 		if (set[0].revents)
@@ -273,7 +292,7 @@ static void *serve_run(void *arg)
 				client_close(c);
 		}
 		if (set[1].revents)
-			serve_accept(s);
+			serve_accept(s, now);
 	}
 	return NULL;
 }

@@ -291,6 +291,23 @@ static void clients_that_say_nothing_are_closed(void **state)
 	serve_close(s);
 }
 
+/* Twice as many as it serves at once hold their places for an hour; others are answered. */
+static void clients_that_hold_their_places_do_not_keep_others_out(void **state)
+{
+	struct serve *s = start(3600000);
+	int idle[2 * SERVE_CONNECTIONS];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(idle); i++) {
+		idle[i] = connect_to(s);
+		send_text(idle[i], i % 2 ? "GET /long" REST : "GET / HT");
+	}
+	ask(s, "GET /" REST, "HTTP/1.1 200 OK\r\n", "hello\n");
+	for (size_t i = 0; i < ARRAY_LEN(idle); i++)
+		close(idle[i]);
+	serve_close(s);
+}
+
 /* One that never takes its answer, one in the middle of its request, one that has only connected.
  */
 static void ending_does_not_wait_for_clients(void **state)
@@ -341,6 +358,7 @@ int main(void)
 		cmocka_unit_test(addresses_are_numbers),
 		cmocka_unit_test(answers_are_complete),
 		cmocka_unit_test(clients_that_say_nothing_are_closed),
+		cmocka_unit_test(clients_that_hold_their_places_do_not_keep_others_out),
 		cmocka_unit_test(ending_does_not_wait_for_clients),
 		cmocka_unit_test(a_port_in_use_is_an_error),
 	};
