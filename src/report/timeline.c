@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "base/stats.h"
 #include "report/timeline_private.h"
 #include "run/folder.h"
 
@@ -129,15 +130,16 @@ static int look_at_others(void *self, const struct series_record *r)
 	return 0;
 }
 
+/* The median, so that the stalls themselves do not count. */
 static double usual_rate(const struct timeline *t)
 {
-	double samples = 0, covered = 0;
+	double rate[TIMELINE_INTERVALS];
+	size_t nr = 0;
 
-	for (unsigned i = 0; i < t->nr; i++) {
-		samples += t->bins[i].samples;
-		covered += t->bins[i].covered;
-	}
-	return covered > 0 ? samples / covered : 0;
+	for (unsigned i = 0; i < t->nr; i++)
+		if (t->bins[i].covered > 0)
+			rate[nr++] = t->bins[i].samples / t->bins[i].covered;
+	return nr > 0 ? stats_spread(rate, nr).median : 0;
 }
 
 /* Add @part of a record to an interval. */
@@ -170,21 +172,35 @@ static size_t timeline_row(const struct timeline *t, unsigned rank, unsigned i)
 	return (size_t)g * TIMELINE_INTERVALS + i;
 }
 
+/* Note who was busy longest. */
+static void compare_busy(struct bin *b, unsigned rank, const struct own_time *own)
+{
+	double busy = own->busy / own->covered;
+
+	if (busy <= b->last_busy)
+		return;
+	b->last_busy = busy;
+	b->last_wait = own->wait / own->covered;
+	b->last = rank;
+}
+
 /* What a rank did in an interval, among the others. */
-static void timeline_compare(struct timeline *t, unsigned rank, unsigned i, double samples,
-			     double covered)
+static void timeline_compare(struct timeline *t, unsigned rank, unsigned i,
+			     const struct own_time *own)
 {
 	struct bin *b = &t->bins[i];
 	double rate;
 
-	t->rows[timeline_row(t, rank, i)] += (float)samples;
-	t->rows_covered[timeline_row(t, rank, i)] += (float)covered;
+	t->rows[timeline_row(t, rank, i)] += (float)own->samples;
+	t->rows_covered[timeline_row(t, rank, i)] += (float)own->covered;
+	t->rows_busy[timeline_row(t, rank, i)] += (float)own->busy;
 	/* A rank that has ended, or not begun, is not slow. */
-	if (covered < 0.25e-9 * (double)t->width) {
-		b->nr_few = t->live ? t->nr_ranks : b->nr_few + (covered > 0);
+	if (own->covered < 0.25e-9 * (double)t->width) {
+		b->nr_few = t->live ? t->nr_ranks : b->nr_few + (own->covered > 0);
 		return;
 	}
-	rate = samples / covered;
+	compare_busy(b, rank, own);
+	rate = own->samples / own->covered;
 	if (b->nr_ranks == 0 || rate < b->low) {
 		b->low = rate;
 		b->slowest = rank;
@@ -206,8 +222,16 @@ static void timeline_add_gap(struct timeline *t, uint64_t start, uint64_t end)
 		if (t->live)
 			t->rows_covered[timeline_row(t, t->at_rank, (unsigned)i)] += (float)seconds;
 		else
-			t->rank_covered[i] += seconds;
+			t->rank[i].covered += seconds;
 	}
+}
+
+static void add_own(struct own_time *to, const struct own_time *own)
+{
+	to->samples += own->samples;
+	to->covered += own->covered;
+	to->busy += own->busy;
+	to->wait += own->wait;
 }
 
 static int add_record(void *self, const struct series_record *r)
@@ -228,6 +252,11 @@ static int add_record(void *self, const struct series_record *r)
 		uint64_t high = u64_min(r->start + r->duration, (i + 1) * t->width);
 		double part = high > low ? (double)(high - low) / (double)r->duration : 0;
 		double covered = part * (double)r->duration * 1e-9;
+		double each = part * 1e-9 / timeline_accelerators(t);
+		struct own_time own = { .samples = part * (double)r->samples,
+					.covered = covered,
+					.busy = each * (double)(r->load + r->compute),
+					.wait = each * (double)r->load };
 
 		if (r->kind == SERIES_LISTED) {
 			t->bins[i].names += part * (double)r->names;
@@ -236,12 +265,10 @@ static int add_record(void *self, const struct series_record *r)
 		}
 		timeline_add_part(&t->bins[i], r, part);
 		if (t->live) {
-			timeline_compare(t, t->at_rank, (unsigned)i, part * (double)r->samples,
-					 covered);
+			timeline_compare(t, t->at_rank, (unsigned)i, &own);
 			continue;
 		}
-		t->rank[i] += part * (double)r->samples;
-		t->rank_covered[i] += covered;
+		add_own(&t->rank[i], &own);
 	}
 	return 0;
 }
@@ -250,7 +277,7 @@ static int add_record(void *self, const struct series_record *r)
 static void add_rank(struct timeline *t, unsigned rank)
 {
 	for (unsigned i = 0; i < t->nr; i++)
-		timeline_compare(t, rank, i, t->rank[i], t->rank_covered[i]);
+		timeline_compare(t, rank, i, &t->rank[i]);
 }
 
 static unsigned count_files(const char *folder)
@@ -269,11 +296,11 @@ static int allocate_bins(struct timeline *t, struct shoal_err *err)
 	t->groups = t->nr_ranks < TIMELINE_GROUPS ? t->nr_ranks : TIMELINE_GROUPS;
 	t->bins = calloc(TIMELINE_INTERVALS, sizeof(*t->bins));
 	t->rank = calloc(TIMELINE_INTERVALS, sizeof(*t->rank));
-	t->rank_covered = calloc(TIMELINE_INTERVALS, sizeof(*t->rank_covered));
 	t->rows = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
 	t->rows_covered = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
+	t->rows_busy = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
 	t->ended = calloc(t->nr_ranks, sizeof(*t->ended));
-	if (!t->bins || !t->rank || !t->rank_covered || !t->rows || !t->rows_covered || !t->ended)
+	if (!t->bins || !t->rank || !t->rows || !t->rows_covered || !t->rows_busy || !t->ended)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -324,7 +351,6 @@ int timeline_read(const char *folder, struct timeline **ret_t, struct shoal_err 
 	}
 	for (t->at_rank = 0; rc == 0 && t->end > 0 && t->at_rank < t->nr_ranks; t->at_rank++) {
 		memset(t->rank, 0, t->nr * sizeof(*t->rank));
-		memset(t->rank_covered, 0, t->nr * sizeof(*t->rank_covered));
 		if (each_record(folder, t->at_rank, add_record, t, &head, &damaged, &own) == 0)
 			add_rank(t, t->at_rank);
 	}
@@ -342,10 +368,10 @@ struct timeline *timeline_free(struct timeline *t)
 	if (t) {
 		free(t->bins);
 		free(t->rank);
-		free(t->rank_covered);
 		free(t->ended);
 		free(t->rows);
 		free(t->rows_covered);
+		free(t->rows_busy);
 	}
 	free(t);
 	return NULL;
@@ -387,12 +413,26 @@ static void add_bin(struct bin *to, const struct bin *b)
 		to->low = b->low;
 		to->slowest = b->slowest;
 	}
+	if (b->last_busy > to->last_busy) {
+		to->last_busy = b->last_busy;
+		to->last_wait = b->last_wait;
+		to->last = b->last;
+	}
 	if (b->nr_ranks > 0)
 		to->high = to->nr_ranks ? fmax(to->high, b->high) : b->high;
 	to->nr_ranks = to->nr_ranks > b->nr_ranks ? to->nr_ranks : b->nr_ranks;
 	to->nr_few = to->nr_few > b->nr_few ? to->nr_few : b->nr_few;
 	for (size_t i = 0; i < offsetof(struct bin, low) / sizeof(double); i++)
 		sum[i] += more[i];
+}
+
+static void widen_row(float *row)
+{
+	const unsigned half = TIMELINE_INTERVALS / 2;
+
+	for (unsigned i = 0; i < half; i++)
+		row[i] = row[2 * i] + row[2 * i + 1];
+	memset(row + half, 0, half * sizeof(*row));
 }
 
 /* Intervals of twice the length. */
@@ -406,15 +446,11 @@ static void timeline_widen(struct timeline *t)
 	}
 	memset(t->bins + TIMELINE_INTERVALS / 2, 0, TIMELINE_INTERVALS / 2 * sizeof(*t->bins));
 	for (unsigned g = 0; g < t->groups; g++) {
-		float *row = t->rows + (size_t)g * TIMELINE_INTERVALS;
-		float *covered = t->rows_covered + (size_t)g * TIMELINE_INTERVALS;
+		size_t at = (size_t)g * TIMELINE_INTERVALS;
 
-		for (unsigned i = 0; i < TIMELINE_INTERVALS / 2; i++) {
-			row[i] = row[2 * i] + row[2 * i + 1];
-			covered[i] = covered[2 * i] + covered[2 * i + 1];
-		}
-		memset(row + TIMELINE_INTERVALS / 2, 0, TIMELINE_INTERVALS / 2 * sizeof(*row));
-		memset(covered + TIMELINE_INTERVALS / 2, 0, TIMELINE_INTERVALS / 2 * sizeof(*row));
+		widen_row(t->rows + at);
+		widen_row(t->rows_covered + at);
+		widen_row(t->rows_busy + at);
 	}
 	t->width *= 2;
 }

@@ -21,6 +21,18 @@ struct bin {
 	double low, high;           /* samples/s of the slowest and the fastest rank */
 	unsigned slowest, nr_ranks; /* those that were there long enough to be compared */
 	unsigned nr_few;            /* if there are none: those that were there at all */
+	/* Of the rank that was busy longest, as shares of the interval: see struct own_time. */
+	double last_busy, last_wait;
+	unsigned last;
+};
+
+/*
+ * What a rank did in an interval, in seconds. The ranks of a run meet after every step, so all have
+ * the same rate; the one that the others wait for is the one that is busy longest itself, with data
+ * and compute.
+ */
+struct own_time {
+	double samples, covered, busy, wait; /* of each of its accelerators; wait: for data */
 };
 
 /*
@@ -41,15 +53,23 @@ struct timeline {
 	struct shoal_err why; /* of the first that was refused */
 	uint64_t started, end, width;
 	struct bin *bins;
-	double *rank;         /* samples of the rank that is being read, and */
-	double *rank_covered; /* seconds, by interval */
-	uint64_t *ended;      /* where the last record of each rank ended: 8 bytes per rank */
-	/* Samples, and the rank-seconds that records cover, by group and interval. */
-	float *rows, *rows_covered;
+	struct own_time *rank; /* the rank that is being read, by interval */
+	uint64_t *ended;       /* where the last record of each rank ended: 8 bytes per rank */
+	/* Samples, and the rank-seconds that records cover and that ranks were busy, by group and
+	 * interval. */
+	float *rows, *rows_covered, *rows_busy;
 	struct stall stalls[TIMELINE_STALLS];
 	unsigned nr_stalls, at_rank;
-	double usual; /* samples/s of a rank, over the whole time */
+	double usual; /* samples/s of a rank: the median of the intervals */
 	bool live;    /* records of all ranks come mixed */
 };
+
+/* Of each rank. */
+static inline double timeline_accelerators(const struct timeline *t)
+{
+	double ranks = (double)t->nr_ranks - t->nr_refused;
+
+	return ranks > 0 && t->nr_accelerators > 0 ? t->nr_accelerators / ranks : 1;
+}
 
 #endif

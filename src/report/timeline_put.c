@@ -73,18 +73,12 @@ static double memory_bytes(const struct timeline *t, const struct bin *b)
 
 static double wait_share(const struct timeline *t, const struct bin *b)
 {
-	double ranks = t->nr_ranks - t->nr_refused;
-	double each = ranks > 0 ? t->nr_accelerators / ranks : 1;
-
-	return b->covered > 0 && each > 0 ? b->load / (b->covered * each) : (double)NAN;
+	return b->covered > 0 ? b->load / (b->covered * timeline_accelerators(t)) : (double)NAN;
 }
 
 static double busy_share(const struct timeline *t, const struct bin *b)
 {
-	double ranks = t->nr_ranks - t->nr_refused;
-	double each = ranks > 0 ? t->nr_accelerators / ranks : 1;
-
-	return b->covered > 0 && each > 0 ? b->compute / (b->covered * each) : (double)NAN;
+	return b->covered > 0 ? b->compute / (b->covered * timeline_accelerators(t)) : (double)NAN;
 }
 
 static double names_rate(const struct timeline *t, const struct bin *b)
@@ -111,6 +105,27 @@ static double slowest_rank(const struct timeline *t, const struct bin *b)
 	return b->nr_ranks ? (double)b->slowest : (double)NAN;
 }
 
+/* Only ranks that compute meet after every step, so that others wait for one. */
+static bool any_waits(const struct timeline *t, const struct bin *b)
+{
+	return t->nr_ranks > 1 && b->compute > 0 && b->last_busy > 0;
+}
+
+static double last_rank(const struct timeline *t, const struct bin *b)
+{
+	return any_waits(t, b) ? (double)b->last : (double)NAN;
+}
+
+static double last_busy_share(const struct timeline *t, const struct bin *b)
+{
+	return any_waits(t, b) ? b->last_busy : (double)NAN;
+}
+
+static double last_wait_share(const struct timeline *t, const struct bin *b)
+{
+	return any_waits(t, b) ? b->last_wait : (double)NAN;
+}
+
 #define PERCENTILE(name, share)                                           \
 	static double name(const struct timeline *t, const struct bin *b) \
 	{                                                                 \
@@ -126,15 +141,19 @@ PERCENTILE(p999_ms, 0.999)
 static const struct {
 	const char *name;
 	bin_value *value;
+	bool is_rank; /* so 0 is a value */
 } columns[] = {
 	{ "samples_per_second", samples_rate },
 	{ "bytes_per_second", bytes_rate },
 	{ "rank_low", low_rate },
 	{ "rank_high", high_rate },
-	{ "slowest_rank", slowest_rank },
+	{ "slowest_rank", slowest_rank, true },
 	{ "steps_per_second", steps_rate },
 	{ "wait_share", wait_share },
 	{ "busy_share", busy_share },
+	{ "last_rank", last_rank, true },
+	{ "last_busy_share", last_busy_share },
+	{ "last_wait_share", last_wait_share },
 	{ "queue_depth", queue_depth },
 	{ "cpu_cores", cpu_cores },
 	{ "memory_bytes", memory_bytes },
@@ -150,12 +169,12 @@ static const struct {
 };
 
 /* A column without any value but 0 says nothing, and takes no room. */
-static bool timeline_is_empty(const struct timeline *t, bin_value *value)
+static bool timeline_is_empty(const struct timeline *t, bin_value *value, bool is_rank)
 {
 	for (unsigned i = 0; i < t->nr; i++) {
 		double v = value(t, &t->bins[i]);
 
-		if (!isnan(v) && v != 0)
+		if (!isnan(v) && (v != 0 || is_rank))
 			return false;
 	}
 	return true;
@@ -165,7 +184,7 @@ static void put_columns(const struct timeline *t, struct json *j)
 {
 	json_open_object(j, "columns");
 	for (size_t c = 0; c < ARRAY_LEN(columns); c++) {
-		if (timeline_is_empty(t, columns[c].value) && columns[c].value != slowest_rank)
+		if (timeline_is_empty(t, columns[c].value, columns[c].is_rank))
 			continue;
 		json_open_array(j, columns[c].name);
 		for (unsigned i = 0; i < t->nr; i++)
@@ -197,11 +216,13 @@ static void put_heat(const struct timeline *t, struct json *j)
 	json_close_array(j);
 }
 
-static void timeline_put_rows(const struct timeline *t, struct json *j)
+/* @rows per second that a rank was there. */
+static void timeline_put_rows(const struct timeline *t, const float *rows, const char *key,
+			      struct json *j)
 {
-	json_open_array(j, "rank_rates");
+	json_open_array(j, key);
 	for (unsigned g = 0; g < t->groups; g++) {
-		const float *row = t->rows + (size_t)g * TIMELINE_INTERVALS;
+		const float *row = rows + (size_t)g * TIMELINE_INTERVALS;
 		const float *covered = t->rows_covered + (size_t)g * TIMELINE_INTERVALS;
 
 		json_open_array(j, NULL);
@@ -262,7 +283,9 @@ void timeline_put(const struct timeline *t, struct json *j, const char *key)
 	json_u64(j, "started_ms", t->started / 1000000u);
 	put_columns(t, j);
 	put_heat(t, j);
-	timeline_put_rows(t, j);
+	timeline_put_rows(t, t->rows, "rank_rates", j);
+	if (!timeline_is_empty(t, last_rank, true))
+		timeline_put_rows(t, t->rows_busy, "rank_busy_shares", j);
 	put_stalls(t, j);
 	json_close_object(j);
 }

@@ -54,6 +54,6 @@ PIXELS = """
       any += a > 0;
       coloured += a > 20 && Math.max(r, g, b) - Math.min(r, g, b) > 50;
     }
-    return { title: figure.querySelector("h4").textContent, width, any, coloured };
+    return { title: figure.querySelector("figcaption > .name").textContent, width, any, coloured };
   });
 """

@@ -14,6 +14,7 @@ import pytest
 
 from browser import DARK, PIXELS, look, needs_browser, open_in_browser
 from conftest import binary
+from test_compare import read_result
 
 SMALL = ["dataset.num_files_train=60", "dataset.record_length_bytes=2000", "dataset.record_length_bytes_stdev=0",
          "train.epochs=2", "train.computation_time=0.001", "reader.batch_size=4", "metric.au=0.01"]
@@ -58,6 +59,23 @@ def test_a_browser_draws_two_runs_side_by_side_without_an_error(shoal, results, 
                  "one.dispatchEvent(new Event('toggle')); });" + PIXELS, width, more=more)
     assert len(plots) >= 8 and all(plot["coloured"] > 40 for plot in plots), plots
     assert all(plot["width"] <= width for plot in plots)
+
+
+@needs_browser
+def test_of_several_results_it_is_said_which_are_better_or_worse_beyond_the_spread(shoal, tmp_path):
+    for name, rates in (("base", [99, 100, 101]), ("slow", [49, 50, 51]), ("noisy", [60, 120, 150]), ("close", [99.5, 100.1, 100.6]), ("once", [70])):
+        (tmp_path / name).mkdir()
+        read_result(tmp_path / name / "read.json", rates)
+    shoal.good("report", *(tmp_path / name for name in ("base", "slow", "noisy", "close", "once")), "-o", tmp_path / "page.html")
+    seen = look(tmp_path / "page.html", tmp_path, """
+      const cells = (row) => [...row.children].map((cell) => cell.textContent), figures = document.querySelector('[aria-label="figures of all results"] table');
+      return { against: [...document.querySelector("main table").tBodies[0].rows].map((row) => cells(row).pop()), titles: [...document.querySelectorAll("figcaption")].map((one) => one.textContent),
+               rates: cells([...figures.tBodies[0].rows].find((row) => row.children[0].textContent === "samples/s")),
+               levels: [...document.querySelectorAll("h1, h2, h3, h4")].map((head) => +head.tagName[1]) };""")
+    assert seen["against"] == ["-", "worse: samples/s \u221250 %", *["no difference beyond the spread"] * 2, "too few values to tell"]
+    assert seen["rates"][1] == "100 \u00b1 1" and seen["rates"][2].startswith("50 \u00b1 1\u221250 % \u00b1 2.3, worse")  # t of 4 degrees of freedom, 2.78
+    assert seen["titles"][0] == "Spread: samples/s"
+    assert all(b <= a + 1 for a, b in zip(seen["levels"], seen["levels"][1:])), "no level of headings is left out"
 
 
 # Of every element that reaches beyond the window and is not in a box that scrolls: what it is; and the first columns.
@@ -144,9 +162,9 @@ def test_an_hour_of_24_ranks_fits_a_small_page_that_names_the_slow_rank(shoal, t
 
 def a_record(start, **more):
     """A second that begins at @start: 400 samples in four steps, of which each waited 10 ms."""
-    f = {"duration": 1, "samples": 400, "load": 0.04, "load_max": 0.01, "slow": 0.004, "slow_start": start, **more}
+    f = {"duration": 1, "samples": 400, "load": 0.04, "load_max": 0.01, "compute": 0.9, "slow": 0.004, "slow_start": start, **more}
     ns = lambda seconds: round(seconds * 10**9)
-    body = pack("<19Q", ns(start), ns(f["duration"]), 0, 4, f["samples"], 10**6, ns(f["load"]), ns(f["load_max"]), ns(0.9), 0,
+    body = pack("<19Q", ns(start), ns(f["duration"]), 0, 4, f["samples"], 10**6, ns(f["load"]), ns(f["load_max"]), ns(f["compute"]), 0,
                 10**9, 10**8, 5 * 10**8, 0, 0, 0, ns(f["slow"]), ns(f["slow_start"]), round(start)) + pack("<64I", *[0] * 64) + b"f\0\0\0\0\0\0\0"
     body = pack("<IIII", 1, len(body) + 24, 1, 0) + body
     return body + pack("<Q", XXHASH.XXH3_64bits(body, ctypes.c_size_t(len(body))))
@@ -173,14 +191,46 @@ def test_one_stall_on_many_ranks_is_one_row_with_what_the_others_did(shoal, tmp_
     [run] = data_of(tmp_path / "page.html")
     worst, second = run["time"]["stalls"][:2]
     assert (worst["rank"], worst["ranks"], worst["ms"], worst["wait_ms"], worst["at_seconds"]) == (0, 3, 9250, 9100, 20.5)
-    assert abs(worst["others_per_second"] - 100) < 1 and abs(worst["others_wait_share"] - 0.6) < 0.01 and 300 < worst["others_usually"] < 400
+    assert abs(worst["others_per_second"] - 100) < 1 and abs(worst["others_wait_share"] - 0.6) < 0.01 and worst["others_usually"] == 400
     assert (second["rank"], second["ranks"], second["ms"]) == (1, 1, 200) and abs(second["others_per_second"] - 400) < 1
     assert all(stall["ranks"] == 4 for stall in run["time"]["stalls"][2:])
     if shutil.which("chromium"):
         page, _ = open_in_browser(tmp_path / "page.html", tmp_path)
         # 1790000000 is 2026-09-21 14:13:20 UTC.
-        for words in ("14:13:40.500", "20.5 s", "0 and 2 others", "9.1 s", "100 samples/s each", "waiting 60 % of the time", "all ranks stalled"):
+        for words in ("14:13:40.500", "20.5 s", "0 and 2 others", "9.1 s", "100 samples/s each, 75 % less than usual", "waiting 60 % of the time", "all ranks stalled"):
             assert words in page, words
+
+
+@pytest.mark.parametrize("slow, cause", [({"compute": 0.95, "load": 0.01}, "its compute took longer"), ({"compute": 0.3, "load": 0.65}, "it waited longer for data")],
+                         ids=["by its compute", "by its data"])
+def test_the_rank_that_holds_up_the_others_is_named_with_the_cause(shoal, tmp_path, slow, cause):
+    """All ranks meet after every step, so their rates are equal: here all of them fall while rank 2 is slow."""
+    (tmp_path / "s").mkdir()
+    for rank in range(4):
+        records = [a_record(second, **({"samples": 200, **(slow if rank == 2 else {"compute": 0.3, "load": 0.01})} if 10 <= second < 16 else {"compute": 0.6, "load": 0.01}))
+                   for second in range(30)]
+        (tmp_path / "s" / f"series.{rank}").write_bytes(a_head(rank, 4) + b"".join(records))
+    shoal.good("report", tmp_path / "s", "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    columns, shares = run["time"]["columns"], run["time"]["rank_busy_shares"]
+    assert columns["last_rank"][10:16] == [2] * 6 and abs(columns["last_busy_share"][12] - sum(slow.values())) < 0.01
+    assert abs(columns["last_wait_share"][12] - slow["load"]) < 0.01 and abs(shares[2][12] - sum(slow.values())) < 0.01 and abs(shares[1][12] - 0.31) < 0.01
+    if shutil.which("chromium"):
+        words = look(tmp_path / "page.html", tmp_path, "return document.querySelector('main').textContent;")
+        held = 6 * (sum(slow.values()) - 0.31)
+        seconds, percent = map(float, re.search(rf"the others waited ([\d.]+) s for rank 2, ([\d.]+) % of their time, longest around 10 s, because {cause}", words).groups())
+        assert abs(seconds - held) < 0.02 and abs(percent - 100 * held / 30) < 0.1
+
+
+@needs_browser
+def test_a_run_of_three_steps_has_a_page(shoal, tmp_path):
+    three = [*SMALL, "dataset.num_files_train=12", "train.epochs=1"]
+    shoal.good("run", "retinanet_b200", "--data", "null:size=2000", "--results", tmp_path / "r", "-q", *three, stdout=subprocess.DEVNULL)
+    shoal.good("report", tmp_path / "r", "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert len(run["steps"]["epochs"][0]["step_seconds"]) == 3
+    words = look(tmp_path / "page.html", tmp_path, "return document.querySelector('main').textContent;")
+    assert "cannot be drawn" not in words and "AU" in words and "NaN" not in words and "undefined" not in words and "Infinity" not in words
 
 
 def test_a_thousand_ranks_become_rows_of_neighbours(shoal, tmp_path):
@@ -255,6 +305,7 @@ FUZZ = """
     if (other === undefined) delete holder[name];
     else holder[name] = other;
     mutated.runs[i][key] = JSON.stringify(value);
+    if (n % 3 === 0) mutated.runs[i][key] = mutated.runs[i][key].slice(0, random(mutated.runs[i][key].length)); // and truncated
     data = n % 4 ? { ...mutated, runs: [mutated.runs[i]] } : mutated;
     try {
       begin();
@@ -295,7 +346,7 @@ def test_odd_types_in_a_result_never_break_the_page(shoal, all_kinds, tmp_path):
     ("first", lambda r: r.update(start=5), "Every sample once"),
     ("first", lambda r: r["metric"].update(train_au_mean_percentage=float("nan")), "values that are no numbers (NaN)"),
     ("first", lambda r: r["shoal"].update(version="9.0.0"), "It was written by shoal 9.0.0"),
-    ("read", lambda r: r.update(repeats=7, audit="x", settings=None), "in 0 repeats"),
+    ("read", lambda r: r.update(repeats=7, audit="x", settings=None), "after the start"),
     ("index", lambda r: r.update(seconds=0.0004, names_per_second=None), "listed in 400 us"),
 ], ids=["a sweep without points", "a time that is a number", "not a number", "another version", "a read of odd types", "a listing of no time"])
 def test_what_is_odd_is_left_out_or_noted_and_the_rest_is_shown(shoal, all_kinds, tmp_path, name, change, words):

@@ -21,7 +21,7 @@ const drawOnly = (run) => {
 };
 // One of several: its plots are drawn when they are asked for.
 const drawOneOf = (run) => {
-  const section = make("section", { class: "run", "aria-labelledby": run.id }, make("h2", { id: run.id, tabindex: "-1" }, titleOf(run)));
+  const section = make("section", { class: "run", "aria-labelledby": run.id }, make("h2", { class: "result", id: run.id, tabindex: "-1" }, titleOf(run)));
   page.append(section);
   drawTop(section, run);
   if (run.kind === "sweep") { guarded(section, "The sweep", () => drawSweep(section, run)); return; }
@@ -33,7 +33,7 @@ const render = () => {
   plots.forEach(({ plot }) => plot.destroy());
   plots = [];
   const open = [...document.querySelectorAll("details.all")].map((details) => details.open);
-  data.runs.forEach((run, i) => { run.id = `result-${i + 1}`; run.parts = []; });
+  data.runs.forEach((run, i) => { run.id = `result-${i + 1}`; run.parts = []; run.within = data.runs.length > 1; });
   page.replaceChildren(make("p", { class: "dim brand" }, data.live ? "Shoal, live" : "Shoal report"));
   if (data.runs.length > 1) {
     page.append(make("h1", {}, `${data.runs.length} results side by side`), navigation("on this page", [["Figures", "all-figures"], ["On the same axes", "all-on-the-same-axes"], ["Configuration", "all-configuration-differences"], ...data.runs.map((run) => [run.title, run.id])]));

@@ -4,6 +4,7 @@
 let plots = []; // what is drawn: { plot, section }, for the width of the window and for the end
 const PAPER = { width: 330, height: 190 };
 let onPaper = false;
+let level = 2; // of the headings of parts: no level is left out, so that the headings are a table of contents for screen readers
 const LINES = ["--s0", "--s1", "--s2", "--s3", "--s4", "--s5"];
 const DASHES = [[], [7, 4], [2, 3]];
 
@@ -17,7 +18,7 @@ const lineDash = (one, i) => one.dash || DASHES[Math.floor(i / LINES.length) % D
 const frame = (title, head, columns, words, saved, below = []) => {
   const values = () => Array.from(columns[0], (_, i) => columns.map((column) => (column[i] == null ? "-" : String(column[i]))));
   const json = () => "data:application/json," + encodeURIComponent(JSON.stringify({ title, columns: Object.fromEntries(head.map((name, i) => [name, Array.from(columns[i])])) }));
-  const box = make("figure", {}, make("figcaption", {}, make("h4", {}, title)));
+  const box = make("figure", {}, make("figcaption", {}, make(`h${level + 1}`, { class: "name" }, title)));
   const tail = [...below, words && make("p", { class: "dim" }, words), make("div", { class: "tools" }, make("span", { class: "dim" }, "save"), ...saved, saveAs("JSON", title, json),
     disclose("table", () => table(title, head, values())))].filter(Boolean);
   return { box, tail };
@@ -35,9 +36,9 @@ const axisOf = (label, more) => ({ label, stroke: colour("--dim"), grid: { strok
 const xAxis = ({ x, columns, logX, real, splits, splitNames }) => {
   const all = columns[0][columns[0].length - 1] || 0;
   if (x === "time") return axisOf(timeUnit(all), { incrs: TIME, size: 30, values: (u, values) => values.map((v) => timeLabel(v, all)) });
-  return axisOf(x, { size: 30, ...(splits ? { splits: () => splits, filter: (u, all) => all } : {}), ...(real || logX ? {} : { incrs: WHOLE }), values: (u, values) => values.map((v, i) => (v == null ? "" : splitNames ? splitNames[i] : short(v))) });
+  return axisOf(x, { size: 30, ...(splits || logX ? { splits: splits ? () => splits : (u, i, low, high) => logTicks(low, high), filter: (u, all) => all } : {}), ...(real || logX ? {} : { incrs: WHOLE }), values: (u, values) => values.map((v, i) => (v == null ? "" : splitNames ? splitNames[i] : short(v))) });
 };
-const xValue = ({ x, columns }, v) => (x === "time" ? `${timeLabel(v, columns[0][columns[0].length - 1])}${columns[0][columns[0].length - 1] <= 120 ? " s" : ""}` : `${x} ${show(v, 3)}`);
+const xValue = ({ x, columns, splits, splitNames }, v) => (splits && splitNames ? splitNames[splits.reduce((near, split, i) => (Math.abs(split - v) < Math.abs(splits[near] - v) ? i : near), 0)] : x === "time" ? `${timeLabel(v, columns[0][columns[0].length - 1])}${columns[0][columns[0].length - 1] <= 120 ? " s" : ""}` : `${x} ${show(v, 3)}`);
 
 // ---- Shapes: what is drawn beside the lines, in values of the axes ----
 
@@ -118,14 +119,15 @@ const svgAsPng = async (svg) => {
   return canvas.toDataURL("image/png");
 };
 const niceTicks = (low, high) => {
-  const rough = (high - low || 1) / 5, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find((n) => n * power >= rough) * power;
+  const rough = (high - low || 1) / 6, power = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find((n) => n * power >= rough) * power;
   const ticks = [];
   for (let v = Math.ceil(low / step - 1e-9) * step; v <= high + step * 1e-9; v += step) ticks.push(+v.toPrecision(12));
   return ticks;
 };
+// Powers of ten; of less than three of them also what is twice and five times as much.
 const logTicks = (low, high) => {
-  const ticks = [];
-  for (let p = Math.ceil(Math.log10(low) - 1e-9); 10 ** p <= high * 1.000001; p++) ticks.push(10 ** p);
+  const ticks = [], steps = high < 1000 * low ? [1, 2, 5] : [1];
+  for (let p = Math.floor(Math.log10(low)); 10 ** p <= high; p++) ticks.push(...steps.map((step) => +(step * 10 ** p).toPrecision(3)).filter((v) => v >= low * 0.999999 && v <= high * 1.000001));
   return ticks.length > 1 ? ticks : [low, high].map((v) => +v.toPrecision(3));
 };
 const escaped = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/[\u0000-\u0008\u000b-\u001f]/g, "?");
@@ -137,7 +139,7 @@ const svgFrame = (title, plotted, [x0, x1], [y0, y1], body) => {
   const of = (isLog) => (isLog ? Math.log10 : (v) => v);
   const place = (v, low, high, isLog, from, to) => from + ((of(isLog)(v) - of(isLog)(low)) / (of(isLog)(high) - of(isLog)(low) || 1)) * (to - from);
   const px = (v) => place(v, x0, x1, logX, left, w - right).toFixed(1), py = (v) => (plotted.down ? place(v, y0, y1, log, top, h - bottom) : place(v, y0, y1, log, h - bottom, top)).toFixed(1);
-  const splits = plotted.splits || (logX ? logTicks : niceTicks)(x0, x1);
+  const whole = plotted.x !== "time" && !plotted.real && !logX, splits = plotted.splits || (logX ? logTicks : niceTicks)(x0, x1).filter((v) => !whole || Number.isInteger(v));
   const xs = splits.map((v, i) => `<line x1="${px(v)}" x2="${px(v)}" y1="${top}" y2="${h - bottom}" stroke="#e3e6ec"/>` + svgText(px(v), h - bottom + 16, plotted.x === "time" ? timeLabel(v, x1) : plotted.splitNames ? plotted.splitNames[i] : short(v), "middle"));
   const ys = (log ? logTicks : niceTicks)(y0, y1).map((v) => `<line x1="${left}" x2="${w - right}" y1="${py(v)}" y2="${py(v)}" stroke="#e3e6ec"/>` + svgText(left - 6, +py(v) + 4, short(v), "end"));
   const marks = (plotted.marks || []).filter((mark) => mark >= x0 && mark <= x1).map((mark) => `<line x1="${px(mark)}" x2="${px(mark)}" y1="${top}" y2="${h - bottom}" stroke="#566074" stroke-dasharray="3 4"/>`);
@@ -146,7 +148,7 @@ const svgFrame = (title, plotted, [x0, x1], [y0, y1], body) => {
 };
 const linesAsSvg = (title, plotted) => {
   const { columns, series, log } = plotted, all = columns.slice(1).filter((_, i) => !series[i].unseen).flatMap(numbers).filter((v) => !log || v > 0);
-  const low = log ? least(all) : 0, high = most(all.concat(log ? [] : [0])) || 1;
+  const low = log ? least(all) : 0, high = (most(all.concat(log ? [] : [0])) || 1) * (log ? 1 : 1.05);
   return svgFrame(title, plotted, plotted.xRange || [columns[0][0], columns[0][columns[0].length - 1]], plotted.range || [low, high], (px, py, { left, top }) => series.map((one, i) => {
     if (one.unseen) return "";
     const stroke = PRINTED[lineColour(one, i)], dash = lineDash(one, i).join(" "), dots = [];
@@ -154,7 +156,8 @@ const linesAsSvg = (title, plotted) => {
     Array.from(columns[0]).forEach((at, k) => {
       const v = columns[i + 1][k];
       if (!isNumber(v) || (log && v <= 0)) { gap = gap || !one.span; return; }
-      d += `${gap ? "M" : "L"}${px(at)} ${py(v)}`;
+      const from = one.step && k > 0 ? `${px(columns[0][k - 1])} ${py(v)}L` : ""; // a value reaches back to the place before
+      d += `${gap ? "M" : "L"}${from}${px(at)} ${py(v)}`;
       gap = false;
       if (one.points) dots.push(`<circle cx="${px(at)}" cy="${py(v)}" r="3" fill="${stroke}"/>`);
     });
@@ -210,7 +213,7 @@ const yScale = (plotted) => {
   return { range: (u, low, high) => plotted.range || [0, (high || 1) * 1.05] };
 };
 const lineOf = (plotted) => (one, i) => ({ ...(one.bare ? { paths: () => null } : {}), stroke: one.unseen ? "transparent" : colour(lineColour(one, i)), dash: lineDash(one, i), width: 1.6, spanGaps: one.span,
-  points: one.points || plotted.columns[0].length < 3 ? { show: true, size: 6 } : { show: false }, ...one.more, label: one.label, ...(one.unseen ? { class: "atcursor" } : {}),
+  points: one.points || plotted.columns[0].length < 3 ? { show: true, size: 6, fill: one.unseen ? "transparent" : colour(lineColour(one, i)) } : { show: false }, ...one.more, label: one.label, ...(one.unseen ? { class: "atcursor" } : {}),
   value: (u, v, at, k) => (k != null ? show(v, 3) : one.unseen || plotted.real ? "" : `mean ${figure(mean(numbers(plotted.columns[at])))}`) });
 const drawLines = (section, plotted) => {
   const { title, columns, series, marks = [], markNames = [], bands, names: pointNames, nameHead } = plotted;
@@ -309,7 +312,7 @@ const drawMap = (grid, map) => {
   section.append(figureBox);
   plot = new uPlot({ ...sizeOf(section), padding: [8, 22, 0, 0], cursor: { ...cursorOf(plotted), y: false }, legend: { show: false },
     scales: { x: { time: false, range: (u, low, high) => [low, high] }, y: { distr: map.log ? 3 : 1, dir: map.down ? -1 : 1, range: () => range } },
-    axes: [{ ...xAxis(plotted), grid: { show: false } }, axisOf(map.y, { size: 52, grid: { show: false }, ...(map.log ? {} : { incrs: WHOLE }), values: (u, v) => v.map((y) => (y == null ? "" : short(y))) })],
+    axes: [{ ...xAxis(plotted), grid: { show: false } }, axisOf(map.y, { size: 52, grid: { show: false }, ...(map.log ? { splits: (u, i, low, high) => logTicks(low, high), filter: (u, all) => all } : { incrs: WHOLE }), values: (u, v) => v.map((y) => (y == null ? "" : short(y))) })],
     hooks: { drawClear: [drawCells(map, cells)] }, series: [{}, { show: true, stroke: "transparent", points: { show: false } }] }, plotted.columns, box);
   walkMap(map, plotted, box, told, status, plot);
   plots.push({ plot, section });
@@ -328,7 +331,7 @@ const barsAsSvg = (title, parts, rows) => {
       return `<rect x="${from.toFixed(1)}" y="${y}" width="${width.toFixed(1)}" height="20" fill="${PRINTED[parts[i][1]]}"/>` + (v / all > 0.09 ? svgText((from + width / 2).toFixed(1), y + 14, `${show((100 * v) / all)} %`, "middle", `fill="${parts[i][2] ? "#1b2230" : "#fff"}"`) : "");
     }).join("");
   };
-  return svgOf(w, h, title, rows.map(bar).join("") + parts.map(([name, c], i) => `<rect x="${left + 165 * i}" y="${h - 20}" width="10" height="10" fill="${PRINTED[c]}"/>` + svgText(left + 165 * i + 15, h - 11, name, "start", 'font-size="11"')).join(""));
+  return svgOf(w, h, title, rows.map(bar).join("") + parts.map(([name, c], i) => `<rect x="${12 + 185 * i}" y="${h - 20}" width="10" height="10" fill="${PRINTED[c]}"/>` + svgText(12 + 185 * i + 15, h - 11, name, "start", 'font-size="11"')).join(""));
 };
 // One row per entry of @rows: [name, parts]; @parts: [name, colour] of each part.
 const drawBars = (grid, title, unit, parts, rows, most_ = 50) => {

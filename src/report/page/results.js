@@ -87,8 +87,8 @@ const timeShares = (run) => {
 };
 const barOf = (run) => run.shoal.au_bar_percentage ?? run.begin.au_bar_percentage;
 const utilisation = (run) => run.metric.train_au_mean_percentage ?? 100 * overTime(run, "busy_share");
-const rateOf = (run) => run.read?.samples_per_second ?? run.metric.train_throughput_mean_samples_per_second ?? overTime(run, "samples_per_second");
-const byteRateOf = (run) => run.read?.bytes_per_second ?? (run.phases.length ? mean(numbers(run.phases.map((p) => p.measured_bytes_per_second))) : overTime(run, "bytes_per_second"));
+const rateOf = (run) => run.read?.spread?.samples_per_second?.median ?? run.read?.samples_per_second ?? run.metric.train_throughput_mean_samples_per_second ?? overTime(run, "samples_per_second");
+const byteRateOf = (run) => run.read?.spread?.bytes_per_second?.median ?? run.read?.bytes_per_second ?? (run.phases.length ? mean(numbers(run.phases.map((p) => p.measured_bytes_per_second))) : overTime(run, "bytes_per_second"));
 // Every figure as a list with one value per repeat or epoch, so that its spread is known. 1: more is better; -1: less is.
 // What an older result has only once for all repeats is one value.
 const repeats = (run, of) => {
@@ -112,6 +112,38 @@ const METRICS = [
   ["duration, s", 0, (run) => numbers([run.listing?.seconds ?? run.read?.seconds])],
 ];
 
+// ---- The slowest rank ----
+
+// The rank that delivered least against the mean, or null if none was behind.
+const laggard = (t) => {
+  if (!t || t.ranks < 2 || t.ranks !== t.rank_rates.length) return null;
+  const rates = t.rank_rates.map((row) => mean(numbers(row))), all = mean(numbers(rates)), low = least(numbers(rates));
+  return low < 0.995 * all ? { rank: rates.indexOf(low), percent: (100 * (all - low)) / all } : null;
+};
+// All ranks of a run meet after every step, so their rates are equal. The others wait for the one that is busy longest
+// itself, with data or compute: of the rank for which they waited longest, how long, when most, and how much of it is because
+// it waited for data. Null if the ranks did not meet.
+const straggler = (run) => {
+  const column = (name) => timeColumn(run, name) || [], last = column("last_rank"), each = new Map(), width = run.time?.width_seconds;
+  let all = 0;
+  last.forEach((rank, i) => {
+    const wait = column("wait_share")[i] ?? 0, held = (column("last_busy_share")[i] - wait - (column("busy_share")[i] ?? 0)) * width;
+    all += width;
+    if (!isNumber(rank) || !(held > 0)) return;
+    const one = each.get(rank) || { rank, seconds: 0, data: 0, most: 0, at: 0 };
+    one.seconds += held;
+    one.data += Math.max(0, column("last_wait_share")[i] - wait) * width;
+    if (held > one.most) Object.assign(one, { most: held, at: i * width });
+    each.set(rank, one);
+  });
+  const [first] = [...each.values()].sort((a, b) => b.seconds - a.seconds);
+  const others = run.time ? run.time.ranks / (run.time.ranks - 1) : 1; // the mean has the rank itself, too
+  return first ? { ...first, seconds: first.seconds * others, data: first.data * others, percent: (100 * first.seconds * others) / all } : null;
+};
+const HELD = 1; // per cent of the time: less is not worth a name
+const stragglerWords = ({ rank, seconds, percent, data, at }) => `the others waited ${duration(seconds)} for rank ${rank}, ${show(percent)} % of their time, longest around ${timeLabel(at, at)}${at < 120 ? " s" : ""}, because ` +
+  (data > seconds / 2 ? "it waited longer for data" : "its compute took longer: its machine was busy, or the process was stopped");
+
 // ---- What limited it ----
 
 const busyWords = (run) => (isNumber(cpuShare(run)) ? `the client's processors were ${show(cpuShare(run), 0)} % busy` : "how busy the client was is not known");
@@ -122,7 +154,8 @@ const limitOfReading = (run) => {
   if (cpuShare(run) > BUSY) return ["the client", busyWords(run)];
   if (overTime(run, "cpu_cores") / ranks > 0.9 && r.engine === "uring") return ["the client", `each rank kept one processor busy; ${objectOf(r.settings).threads != null ? "more ranks or --threads use more" : "more ranks use more"}`];
   if (r.audit?.cached_share > 0.5) return ["memory", `${show(100 * r.audit.cached_share, 0)} % came from the page cache; ${busyWords(run)}`];
-  return ["the storage", busyWords(run) + (isNumber(depth) && depth > 0 ? `, with ${show(depth)} samples in flight` : "")];
+  const room = r.in_flight * ranks, full = depth > 0.9 * room ? "; all that may be in flight were, so see by 'shoal sweep --vary in-flight' whether more of them gain anything" : "";
+  return ["the storage", busyWords(run) + (isNumber(depth) && depth > 0 ? `, with ${show(depth)}${isNumber(room) ? ` of ${show(room, 0)}` : ""} samples in flight${full}` : "")];
 };
 const slowestRank = (run) => run.phases.map((p) => objectOf(p.slowest)).filter((p) => isNumber(p.rank_wait_seconds)).sort((a, b) => b.rank_wait_seconds - a.rank_wait_seconds)[0];
 const limitOfData = (run, much) => {
@@ -140,9 +173,10 @@ const limitOf = (run) => {
   if (shares[worst] <= IN_ORDER) return ["the accelerators", `${show(shares[0])} % of the time was compute as planned, so data came fast enough`];
   if (worst === 1) return ["the client", `${much} was lost because this machine woke sleepers late: it is too busy to simulate these accelerators`];
   if (worst === 2) return limitOfData(run, much);
-  const slow = slowestRank(run);
-  return shares[2] > 1 ? ["the storage", `${much} was spent waiting for other ranks, which waited for data` + (slow ? `; rank ${slow.rank} waited most` : "")]
-    : ["the client", `${much} was spent waiting for other ranks, which were late without waiting for data: their machines were busy`];
+  const slow = slowestRank(run), held = straggler(run), waited = `${much} was spent waiting for other ranks`;
+  if (held && held.percent >= shares[3] / 2) return [held.data > held.seconds / 2 ? "the storage" : "the client", `${waited}; ${stragglerWords(held)}`];
+  return shares[2] > 1 ? ["the storage", `${waited}, which waited for data` + (slow ? `; rank ${slow.rank} waited most` : "")]
+    : ["the client", `${waited}, which were late without waiting for data: their machines were busy`];
 };
 
 // ---- The verdict: what a reader must know before any figure ----
@@ -158,11 +192,11 @@ const checkSource = (run) => {
   return { status: "warn", name, words: `${show(share)} % came from the page cache of this machine, ${share > 50 ? "so this is not the storage's speed" : "so the storage did less than the figures say"}. --drop-cache or --direct measures the storage.` };
 };
 const checkAudit = (run) => {
-  const name = "Every sample once", samples = show(sum(numbers(run.audits.map((audit) => audit.samples ?? run.read?.samples))), 0);
+  const name = "Every sample once", samples = sum(numbers(run.audits.map((audit) => audit.samples ?? run.read?.samples)));
   if (run.audits.some((audit) => audit.exactly_once === false)) return { status: "bad", name, words: "No: samples were missing or came more than once." };
   if (!run.audits.length || run.audits.some((audit) => audit.exactly_once == null)) return run.ended && run.kind === "run" ? { status: "warn", name, words: "Not proven for all epochs." } : null;
   const whole = run.audits.every((audit) => audit.covers_whole_epoch ?? audit.whole ?? true);
-  return { status: "good", name, words: `Yes: ${samples} samples, none of them missing or repeated${whole ? "" : " in the part of the epochs that was read"}.` };
+  return { status: "good", name, words: `Yes: ${samples ? `${plural(samples, "sample")}, ` : ""}none of them missing or repeated${whole ? "" : " in the part of the epochs that was read"}.` };
 };
 const checkUtilisation = (run) => {
   const au = utilisation(run), bar = barOf(run), name = "Accelerator utilisation (AU)";
@@ -175,6 +209,14 @@ const checkUtilisation = (run) => {
 const checkErrors = (run) => {
   const errors = objectOf(run.shoal.errors).samples ?? run.read?.errors ?? (run.listing ? (run.listing.unreadable || 0) + (run.listing.vanished || 0) + (run.listing.damaged || 0) : null);
   return errors ? { status: "bad", name: "Errors", words: `${plural(errors, run.listing ? "file" : "sample")} could not be read or written, vanished or had other bytes.` } : null;
+};
+// Not again, if the ranks are what limited it.
+const checkRanks = (run) => {
+  const name = "Slowest rank", t = run.time, slow = laggard(t), held = straggler(run), tell = (words) => ({ status: "", name, words });
+  if (!t || t.ranks < 2 || (run.kind !== "run" && run.kind !== "read")) return null;
+  if (slow) return tell(`Rank ${slow.rank} delivered ${show(slow.percent)} % less than the mean of all ranks.`);
+  if (!held || held.percent < HELD) return t.ranks === t.rank_rates.length ? tell(`None: ${held ? `no rank held up the others for ${HELD} % of their time` : "no rank was slower than the others by 0.5 % or more"}.`) : null;
+  return run.ended && timeShares(run) && limitOf(run)[1].includes(stragglerWords(held)) ? null : tell(`Rank ${held.rank}: ${stragglerWords(held)}.`);
 };
 const checkLimit = (run) => {
   if (!run.ended || (run.kind === "run" && !timeShares(run))) return null;
@@ -192,18 +234,19 @@ const headlineOfRun = (run, checks) => {
   if (memory?.status === "warn") return [au >= bar || !isNumber(bar) ? "warn" : "bad", `${met}, but ${cachedShare(run) > 50 ? "the data came from memory, not from" : "not all of the data came from"} the storage.`];
   return [!isNumber(bar) ? "" : au >= bar ? "good" : "bad", met + "."];
 };
+const repeated = (run) => (run.read.spread && listOf(run.read.repeats).length > 1 ? `: the median of ${run.read.repeats.length} repeats` : "");
 const headlineOf = (run, checks) => {
   const worst = ["bad", "warn"].find((status) => checks.some((check) => check.status === status)) || "good", l = run.listing || {};
   const cut = (run.read || l).interrupted === true ? " It was interrupted: these are the figures of what was done." : "";
   if (!run.ended) return ["bad", `This ${run.kind} has no result: it ended early, or is still going on. Shown is what it left.`];
   if (run.kind === "run") return headlineOfRun(run, checks);
-  if (run.read) return [cut ? "warn" : worst, `${show(run.read.samples_per_second, 0)} samples/s, ${bytes(run.read.bytes_per_second)}/s${worst === "warn" ? (cachedShare(run) > 50 ? ", from memory and not from the storage" : ", not all of it from the storage") : worst === "bad" ? ", but not a measurement of storage" : ""}.${cut}`];
+  if (run.read) return [cut ? "warn" : worst, `${show(rateOf(run), 0)} samples/s${isNumber(byteRateOf(run)) ? `, ${bytes(byteRateOf(run))}/s` : ""}${repeated(run)}${worst === "warn" ? (cachedShare(run) > 50 ? ", from memory and not from the storage" : ", not all of it from the storage") : worst === "bad" ? ", but not a measurement of storage" : ""}.${cut}`];
   if (run.kind === "index") return [cut ? "warn" : worst, `${plural(l.files, "file")} listed in ${duration(l.seconds)}: ${show(l.names_per_second, 0)} names/s.${cut}`];
   const wrote = l.written ? `${plural(l.written, "file")} written in ${duration(l.seconds)}: ${bytes(l.bytes_written / l.seconds)}/s` : `${plural(l.good || 0, "file")} found as they should be in ${duration(l.seconds)}`;
   return [cut ? "warn" : worst, `${wrote}.${cut}`];
 };
 const verdictOf = (run) => {
-  const checks = [checkUtilisation(run), checkSource(run), checkAudit(run), checkErrors(run), checkLimit(run)].filter(Boolean);
+  const checks = [checkUtilisation(run), checkSource(run), checkAudit(run), checkErrors(run), checkLimit(run), checkRanks(run)].filter(Boolean);
   const [status, words] = headlineOf(run, checks);
   return { status, words, checks };
 };

@@ -23,12 +23,12 @@ const tilesOfRun = (run) => {
     node ? tile("memory", bytes(node.pss_bytes), `${plural(node.ranks, "rank")} on ${node.host}`) : isNumber(memory) && tile("memory", bytes(memory), plural(run.time.ranks, "rank")));
 };
 const tilesOfRead = (run) => {
-  const r = run.read, spread = r.spread?.samples_per_second, nr = listOf(r.repeats).length;
-  return tilesOf(tile("throughput", `${show(r.samples_per_second, 0)}/s`, spread ? `${show(spread.lowest, 0)} to ${show(spread.highest, 0)} in ${plural(nr, "repeat")}` : "samples"),
-    tile("bandwidth", `${bytes(r.bytes_per_second)}/s`, `${bytes(r.bytes)} in ${duration(r.seconds)}`),
-    tile("latency p50", milliseconds(r.latency_us?.p50 / 1000), `p99 ${milliseconds(r.latency_us?.p99 / 1000)}, longest ${milliseconds(r.latency_us?.max / 1000)}`),
-    tile("first batch", duration(r.first_batch_seconds), "after the start"),
-    tile("CPU per sample", `${show(r.cpu_us_per_sample, 1)} us`, isNumber(cpuShare(run)) ? `processors ${show(cpuShare(run), 0)} % busy` : plural(r.ranks, "rank"), cpuShare(run) > BUSY ? "warn" : ""));
+  const r = run.read, nr = listOf(r.repeats).length, spread = nr > 1 && r.spread?.samples_per_second;
+  return tilesOf(tile("throughput", `${show(rateOf(run), 0)}/s`, spread ? `median; ${show(spread.lowest, 0)} to ${show(spread.highest, 0)} in ${plural(nr, "repeat")}` : "samples"),
+    isNumber(byteRateOf(run)) && tile("bandwidth", `${bytes(byteRateOf(run))}/s`, `${bytes(r.bytes)} in ${duration(r.seconds)}`),
+    isNumber(r.latency_us?.p50) && tile("latency p50", milliseconds(r.latency_us.p50 / 1000), `p99 ${milliseconds(r.latency_us.p99 / 1000)}, longest ${milliseconds(r.latency_us.max / 1000)}`),
+    isNumber(r.first_batch_seconds) && tile("first batch", duration(r.first_batch_seconds), "after the start"),
+    isNumber(r.cpu_us_per_sample) && tile("CPU per sample", `${show(r.cpu_us_per_sample, 1)} us`, isNumber(cpuShare(run)) ? `processors ${show(cpuShare(run), 0)} % busy` : plural(r.ranks, "rank"), cpuShare(run) > BUSY ? "warn" : ""));
 };
 const tilesOfListing = (run) => {
   const l = run.listing, rate = run.kind === "index" ? l.names_per_second : (l.written || l.good) / l.seconds;
@@ -68,27 +68,42 @@ const simple = (grid, run, title, y, list, more = {}) => {
   const there = list.filter(([, values]) => values);
   if (there.length) plotIn(grid, { title, y, ...timed(run), columns: [run.seconds, ...there.map(([, values]) => values)], series: there.map(([label, , one]) => ({ label, ...one })), ...more });
 };
-// The rank that lost most against the mean, or null if none did.
-const laggard = (t) => {
-  if (t.ranks < 2 || t.ranks !== t.rank_rates.length) return null;
-  const rates = t.rank_rates.map((row) => mean(numbers(row))), all = mean(numbers(rates)), low = least(numbers(rates));
-  return low < 0.995 * all ? { rank: rates.indexOf(low), percent: (100 * (all - low)) / all } : null;
-};
 const laggardWords = (run) => {
   const t = run.time, slow = laggard(t);
   if (t.ranks !== t.rank_rates.length) return `The band reaches from the slowest to the fastest of ${show(t.ranks, 0)} ranks; point at it to see which one was slowest.`;
   return slow ? `Rank ${slow.rank} delivered ${show(slow.percent)} % less than the mean of all ranks.` : "The band reaches from the slowest to the fastest rank. Over the whole time no rank was slower than the others by 0.5 % or more.";
 };
-const drawRanks = (grid, run) => {
-  const t = run.time, c = (name) => t.columns[name], slow = laggard(t);
-  if (t.ranks < 2 || !c("rank_high")) return;
-  plotIn(grid, { title: "Ranks: slowest, mean, fastest", y: "samples/s per rank", ...timed(run), bands: [{ series: [1, 3], fill: "rgba(120,140,170,.25)" }], words: laggardWords(run),
+// Of each row of a map by rank: where it begins and ends, and its name. Many ranks are rows of neighbours.
+const rankRows = (t) => {
+  const nr = t.rank_rates.length, first = (i) => Math.ceil((i * t.ranks) / nr);
+  return { y: "rank", down: true, bounds: t.rank_rates.map((_, i) => [first(i) - 0.5, first(i + 1) - 0.5]), rowNames: t.rank_rates.map((_, i) => (nr === t.ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)),
+    more: nr < t.ranks ? ` Each of the ${nr} rows is the mean of neighbouring ranks.` : "" };
+};
+const BAND = [{ series: [1, 3], fill: "rgba(120,140,170,.25)" }];
+const drawRankRates = (grid, run) => {
+  const t = run.time, c = (name) => t.columns[name], slow = laggard(t), top = most([0, ...t.rank_rates.flatMap(numbers)]), rows = rankRows(t);
+  plotIn(grid, { title: "Ranks: slowest, mean, fastest", y: "samples/s per rank", ...timed(run), bands: BAND, words: laggardWords(run),
     columns: [run.seconds, c("rank_high"), scaled(c("samples_per_second"), 1 / t.ranks), c("rank_low"), ...(slow ? [t.rank_rates[slow.rank]] : []), c("slowest_rank")],
     series: [{ label: "fastest" }, { label: "mean", colour: "--s4" }, { label: "slowest", colour: "--s2" }, ...(slow ? [{ label: `rank ${slow.rank}`, colour: "--s1", dash: [4, 3] }] : []), { label: "slowest is rank", unseen: true, more: { scale: "rank" } }] });
-  const top = most([0, ...t.rank_rates.flatMap(numbers)]), nr = t.rank_rates.length, first = (i) => Math.ceil((i * t.ranks) / nr);
-  drawMap(grid, { title: "Throughput of each rank", y: "rank", ...timed(run), rows: t.rank_rates, edges: run.edges, bounds: t.rank_rates.map((_, i) => [first(i) - 0.5, first(i + 1) - 0.5]), down: true, colour: "--s2",
-    rowNames: t.rank_rates.map((_, i) => (nr === t.ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)), strength: (v) => (top ? v / top : 0), scale: [0, top / 4, top / 2, top], valueWords: (v) => `${figure(v)} samples/s`,
-    words: "The fainter the colour, the slower." + (nr < t.ranks ? ` Each of the ${nr} rows is the mean of neighbouring ranks.` : "") });
+  drawMap(grid, { title: "Throughput of each rank", ...timed(run), ...rows, rows: t.rank_rates, edges: run.edges, colour: "--s2",
+    strength: (v) => (top ? v / top : 0), scale: [0, top / 4, top / 2, top], valueWords: (v) => `${figure(v)} samples/s`, words: `The fainter the colour, the slower.${rows.more}` });
+};
+// Of ranks that meet after every step: see straggler().
+const drawRankTimes = (grid, run) => {
+  const t = run.time, c = (name) => t.columns[name] || [], shares = t.rank_busy_shares, held = straggler(run), rows = rankRows(t), name = (v) => `${show(100 * v)} %`;
+  const low = Math.max(0, Math.min(0.9, least(shares.flatMap(numbers)) - 0.02)), busy = c("last_rank").map((_, i) => +(100 * ((c("busy_share")[i] ?? 0) + (c("wait_share")[i] ?? 0))).toPrecision(4));
+  const words = held && held.percent >= HELD ? `${stragglerWords(held)}.` : `no rank held up the others for ${HELD} % of their time.`;
+  plotIn(grid, { title: "Ranks: who held up the others", y: "% of the time busy", ...timed(run), bands: [{ series: [1, 2], fill: "rgba(120,140,170,.25)" }], words: words[0].toUpperCase() + words.slice(1),
+    columns: [run.seconds, scaled(c("last_busy_share"), 100), busy, c("last_rank")],
+    series: [{ label: "busiest rank", colour: "--s1" }, { label: "mean", colour: "--s4" }, { label: "busiest is rank", unseen: true, more: { scale: "rank" } }] });
+  drawMap(grid, { title: "How long each rank was busy itself", ...timed(run), ...rows, rows: shares, edges: run.edges, colour: "--s1", strength: (v) => (v - low) / (1 - low), scale: [low, low + (1 - low) / 2, 1], valueWords: name,
+    words: `With compute or waiting for data. All ranks wait for the one with the strongest colour.${rows.more}` });
+};
+const drawRanks = (grid, run) => {
+  const t = run.time;
+  if (t.ranks < 2 || !t.columns.rank_high) return;
+  if (t.rank_busy_shares) drawRankTimes(grid, run);
+  if (!t.rank_busy_shares || laggard(t)) drawRankRates(grid, run);
 };
 const drawThroughput = (grid, run) => {
   const c = (name) => run.time.columns[name], what = run.kind === "datagen" ? "files/s" : "samples/s";
@@ -105,19 +120,20 @@ const drawUse = (grid, run) => {
 const latencyAt = (place) => 2 ** (place / 2) / 1000;
 const drawLatency = (grid, run) => {
   const t = run.time, quantiles = ["p50", "p90", "p99", "p99.9"].filter((q) => t.columns[q + "_ms"]), counts = t.latency_counts, first = t.latency_first_place;
-  if (quantiles.length) plotIn(grid, { title: "Latency: percentiles", y: "ms", log: true, ...timed(run), columns: [run.seconds, ...quantiles.map((q) => t.columns[q + "_ms"])], series: quantiles.map((label) => ({ label })) });
+  if (quantiles.length) plotIn(grid, { title: "Latency: percentiles", y: "ms", log: true, ...timed(run), columns: [run.seconds, ...quantiles.map((q) => t.columns[q + "_ms"])], series: quantiles.map((label) => ({ label })), words: "From counts in two classes per doubling of the latency, so the true value is up to 1.4 times as much, or as little. The figures at the top are exact." });
   const top = most([0, ...counts.flatMap(numbers)]);
   drawMap(grid, { title: "Latency: heat map", y: "ms", log: true, ...timed(run), rows: counts, edges: run.edges, bounds: counts.map((_, i) => [latencyAt(first + i - 1), latencyAt(first + i)]), rowNames: counts.map((_, i) => `up to ${milliseconds(latencyAt(first + i))}`),
     strength: (n) => (n > 0 ? 0.1 + (0.9 * Math.log1p(n)) / Math.log1p(top) : 0), scale: [0, ...[0.25, 0.5, 0.75].map((share) => Math.round(Math.expm1(share * Math.log1p(top)))), top].filter((v, i, all) => v > all[i - 1] || i === 0), valueWords: (n) => plural(Math.round(n), "sample"), words: "The stronger the colour, the more samples (on a log scale)." });
   if (counts.length) plotIn(grid, { title: "Latency: histogram", x: "ms", y: "samples", real: true, logX: true, xRange: [latencyAt(first - 1), latencyAt(first + counts.length - 1)],
     columns: [[latencyAt(first - 1), ...counts.map((_, i) => latencyAt(first + i))], [0, ...counts.map((row) => Math.round(sum(numbers(row))))]],
-    series: [{ label: "samples", more: { paths: uPlot.paths.stepped({ align: -1 }), fill: colour("--s0") + "40" } }] });
+    series: [{ label: "samples", step: true, more: { paths: uPlot.paths.stepped({ align: -1 }), fill: colour("--s0") + "40" } }] });
 };
 const drawClient = (grid, run) => {
   const c = (name) => run.time.columns[name];
-  simple(grid, run, "Queue depth", "samples in flight", [["in flight, all ranks", c("queue_depth")]]);
-  simple(grid, run, "Processors of the client", "cores", [["cores in use", c("cpu_cores")]]);
-  simple(grid, run, "Memory", "MB", [["resident, all ranks", scaled(c("memory_bytes"), 1e-6)]]);
+  const own = run.read || run.begin, room = (run.shoal.in_flight_per_rank ?? own.in_flight) * (run.shoal.ranks ?? own.ranks), cores = coresOf(run);
+  simple(grid, run, "Queue depth", "samples in flight", [["in flight, all ranks", c("queue_depth")]], isNumber(room) ? { words: `At most ${plural(room, "sample")} may be in flight.` } : {});
+  simple(grid, run, "Processors of the client", "cores", [["cores in use", c("cpu_cores")]], isNumber(cores) ? { words: `The client has ${plural(cores, "core")}.` } : {});
+  simple(grid, run, "Memory", "MB", [["resident, all ranks", scaled(c("memory_bytes"), 1e-6)]], run.time.ranks > 1 ? { words: "Memory that ranks of a node share counts once per rank." } : {});
   simple(grid, run, "Requests", "per second", [["requests", c("requests_per_second")], ["retries", c("retries_per_second")], ["throttled", c("throttled_per_second")]]);
   simple(grid, run, "Samples that could not be read", "per second", [["errors", c("errors_per_second"), { colour: "--s1" }]]);
 };
@@ -155,9 +171,10 @@ const drawSteps = (grid, run) => {
     : { columns: [c.x, c.waitMax], series: [{ label: "waiting for data", colour: "--s1" }] }) });
   const rows = run.steps.heat_ms, ranks = run.steps.ranks, first = (i) => Math.ceil((i * ranks) / rows.length);
   if (rows.length < 2) return;
-  const last = c.x[c.x.length - 1] + 1, width = last / rows[0].length;
+  const last = c.x[c.x.length - 1] + 1, width = last / rows[0].length, top = most(rows.flatMap(numbers)) || 1;
   drawMap(grid, { title: "Which rank waited, and when", x: "step", y: "rank", rows, edges: Array.from({ length: rows[0].length + 1 }, (_, i) => i * width), bounds: rows.map((_, i) => [first(i) - 0.5, first(i + 1) - 0.5]), down: true, colour: "--data",
-    rowNames: rows.map((_, i) => (rows.length === ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)), strength: (ms) => (Math.log10(Math.max(ms, 0.001)) + 2) / 4, scale: [0.01, 0.1, 1, 10, 100], valueWords: milliseconds, words: "Faint: a wait of 0.01 ms or less. Full red: 100 ms or more." });
+    rowNames: rows.map((_, i) => (rows.length === ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)), valueWords: milliseconds, ...(run.kind === "run" ? { strength: (ms) => (Math.log10(Math.max(ms, 0.001)) + 2) / 4, scale: [0.01, 0.1, 1, 10, 100], words: "Faint: a wait of 0.01 ms or less. Full red: 100 ms or more." }
+      : { strength: (ms) => ms / top, scale: [0, top / 4, top / 2, top], words: "The stronger the colour, the longer the wait for a batch." }) });
 };
 const drawEpochs = (run) => table("epochs", ["epoch", "steps", "time", "AU, %", "samples/s", "MB/s", "p50, ms", "p99, ms", "from cache, %", "in flight", "CPU, us", "samples"],
   run.phases.map((p) => [show(p.epoch, 0), show(p.steps, 0) + (p.steps < p.steps_due ? ` of ${show(p.steps_due, 0)}` : ""), duration(p.seconds), show(p.au_percentage, 2), show(p.throughput_samples_per_second),
@@ -171,7 +188,7 @@ const othersThen = (run, stall) => {
   const rate = stall.others_per_second, usual = stall.others_usually;
   if (!isNumber(rate)) return stall.ranks === run.time.ranks ? "all ranks stalled" : "-";
   const change = usual ? 100 * (rate / usual - 1) : 0;
-  return `${figure(rate)} samples/s each, ${Math.abs(change) < 5 ? "as usual" : `${show(Math.abs(change), 0)} % ${change < 0 ? "below" : "above"} the mean`}` + (isNumber(stall.others_wait_share) && stall.others_wait_share > 0 ? `, waiting ${show(Math.min(100, 100 * stall.others_wait_share), 0)} % of the time` : "");
+  return `${figure(rate)} samples/s each, ${Math.abs(change) < 5 ? "as usual" : `${show(Math.abs(change), 0)} % ${change < 0 ? "less" : "more"} than usual`}` + (isNumber(stall.others_wait_share) && stall.others_wait_share > 0 ? `, waiting ${show(Math.min(100, 100 * stall.others_wait_share), 0)} % of the time` : "");
 };
 // On the clock, and since the start.
 const clockAt = (run, seconds) => {
@@ -209,7 +226,8 @@ const guarded = (parent, name, draw) => {
 };
 // A section with a heading; nothing if @draw leaves it empty.
 const subsection = (parent, run, name, draw) => {
-  const id = `${run.id}-${slug(name)}`, section = make("section", { "aria-labelledby": id }, make("h3", { id, tabindex: "-1" }, name)), grid = make("div", { class: "grid" });
+  level = run.within ? 3 : 2; // below the heading of the page, or of one of several results
+  const id = `${run.id}-${slug(name)}`, section = make("section", { "aria-labelledby": id }, make(`h${level}`, { class: "part", id, tabindex: "-1" }, name)), grid = make("div", { class: "grid" });
   section.append(grid);
   parent.append(section);
   guarded(section, name, () => draw(grid, section));
