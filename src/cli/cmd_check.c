@@ -68,7 +68,7 @@ static const char *const rules_words[] = { "3.0.26", "2026-09", NULL };
 static const struct cli_option options[] = {
 	CLI_WORD("rules", "RULES", offsetof(struct cmd_check_arguments, rules), rules_words,
 		 "3.0.26: of that release of mlpstorage (default); 2026-09: newer ones, which "
-		 "require leaves of datasize and check provenance.json"),
+		 "require leaves of datasize and code in code-images, and check provenance.json"),
 	CLI_FLAG(0, "json", offsetof(struct cmd_check_arguments, json),
 		 "print each finding as a line of JSON"),
 	CLI_END,

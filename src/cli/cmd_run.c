@@ -300,6 +300,7 @@ static void cmd_run_ended(void *self, const struct run_result *r)
 {
 	struct cmd_run_state *c = self;
 
+	run_screen_end(&c->screen, &r->phases[r->nr_phases - 1]);
 	run_begin_tell(r, r->nr_phases - 1, &c->a.listen);
 }
 

@@ -36,7 +36,7 @@ static void put_left(char *buf, size_t cap, double seconds)
 	snprintf(buf, cap, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
 }
 
-static void run_screen_json(const struct run_progress *p, double seconds)
+static void run_screen_json(const struct run_progress *p, bool ended, double seconds)
 {
 	struct cli_json_line l;
 
@@ -53,6 +53,7 @@ static void run_screen_json(const struct run_progress *p, double seconds)
 	json_real(&l.json, "bytes_per_second", p->bytes_per_second, 6);
 	json_real(&l.json, "seconds", seconds, 6);
 	json_real(&l.json, "eta_seconds", isfinite(p->seconds_left) ? p->seconds_left : 0, 6);
+	json_bool(&l.json, "ended", ended);
 	cli_json_line_close(&l);
 }
 
@@ -111,6 +112,22 @@ void run_screen_wait(struct run_screen *s)
 	(void)cli_progress_live(&s->line, &n, s->wait);
 }
 
+void run_screen_end(struct run_screen *s, const struct run_result_phase *p)
+{
+	struct run_progress end = s->end;
+
+	if (!s->line.json || s->line.silent)
+		return;
+	end.epoch = p->epoch;
+	end.eval = p->eval != 0;
+	end.step = p->steps;
+	end.au = p->steps_counted > 0 ? p->figures.au : (double)NAN;
+	end.samples_per_second = p->figures.throughput;
+	end.bytes_per_second = p->seconds > 0 ? (double)p->bytes_delivered / p->seconds : 0;
+	s->line.shown = clock_seconds();
+	run_screen_json(&end, true, s->line.shown - s->line.start);
+}
+
 void run_screen_show(struct run_screen *s, const struct run_progress *p)
 {
 	bool viewed = run_screen_live(s, p);
@@ -119,14 +136,17 @@ void run_screen_show(struct run_screen *s, const struct run_progress *p)
 
 	s->epoch = p->epoch;
 	s->eval = p->eval;
+	s->end = *p;
 	/* A tool gets the boundaries of all epochs, a reader what changed since the last line. */
 	if (viewed || (s->line.json ? s->line.silent : p->step == 0))
 		return;
+	if (s->line.json && p->boundary && p->step > 0)
+		return; /* run_screen_end() follows */
 	if (!cli_progress_is_due(&s->line) && !(s->line.json && p->boundary))
 		return;
 	if (s->line.json) {
 		s->line.shown = clock_seconds();
-		run_screen_json(p, s->line.shown - s->line.start);
+		run_screen_json(p, false, s->line.shown - s->line.start);
 		return;
 	}
 	put_left(left, sizeof(left), p->seconds_left);

@@ -64,7 +64,9 @@ static void check_dirs(struct check *c, const char *rule, const char *dir,
 
 	for (size_t i = 0; i < names.nr; i++)
 		if (names.all[i].dir && names.all[i].name[0] != '.' &&
-		    !is_one_of(names.all[i].name, required))
+		    !is_one_of(names.all[i].name, required) &&
+		    !(c->newer && strcmp(dir, c->root) == 0 &&
+		      check_is_pool(dir, names.all[i].name)))
 			check_find(c, rule, dir, "the directory '%s' does not belong here",
 				   names.all[i].name);
 	for (; all && *required; required++)
@@ -75,25 +77,38 @@ static void check_dirs(struct check *c, const char *rule, const char *dir,
 
 /* ---- Code ---- */
 
-static void check_code(struct check *c, const char *dir)
+bool check_code_hash(struct check *c, const char *rule, const char *dir, char ret_said[33])
 {
 	struct yaml_node *said = NULL;
 	struct shoal_err why = { "" };
 	char path[CHECK_PATH_MAX], hex[33];
+	bool known = false;
 
 	check_path(path, dir, ".code-hash.json");
-	if (access(dir, F_OK) < 0)
-		check_find(c, "2.1.6", dir, "the directory with the code is missing");
-	else if (tree_load(path, &said, &why) < 0)
-		check_find(c, "2.1.6", dir, "its .code-hash.json cannot be read: %s", why.msg);
+	if (tree_load(path, &said, &why) < 0)
+		check_find(c, rule, dir, "its .code-hash.json cannot be read: %s", why.msg);
 	else if (tree_code_hash(dir, hex, &why) < 0)
-		check_find(c, "2.1.6", dir, "the code cannot be read: %s", why.msg);
-	else if (strcmp(tree_text(said, "hash", ""), hex) != 0)
-		check_find(c, "2.1.6", dir,
-			   "the code was changed: its MD5 is %s, .code-hash.json has '%.40s'", hex,
-			   tree_text(said, "hash", ""));
+		check_find(c, rule, dir, "the code cannot be read: %s", why.msg);
+	else {
+		known = snprintf(ret_said, 33, "%s", tree_text(said, "hash", "")) == 32;
+		if (strcmp(ret_said, hex) != 0)
+			check_find(c, rule, dir,
+				   "the code was changed: its MD5 is %s, .code-hash.json has '%s'",
+				   hex, ret_said);
+	}
 	if (said)
 		yaml_free(said);
+	return known;
+}
+
+static void check_code(struct check *c, const char *dir)
+{
+	char said[33];
+
+	if (access(dir, F_OK) < 0)
+		check_find(c, "2.1.6", dir, "the directory with the code is missing");
+	else
+		(void)check_code_hash(c, "2.1.6", dir, said);
 }
 
 /* ---- Systems ---- */
@@ -216,9 +231,11 @@ static void check_organization(struct check *c, const char *division, const char
 			      "0123456789._-")])
 		check_find(c, "2.1.1", dir,
 			   "a name of an organization takes letters, digits, '.', '_' and '-'");
-	check_dirs(c, "2.1.5", dir, is_open ? open : closed, true);
+	check_dirs(c, "2.1.5", dir, is_open || c->newer ? open : closed, true);
 	check_path(code, dir, "code");
-	if (!is_open)
+	if (c->newer)
+		check_has_pool(c, name, dir);
+	else if (!is_open)
 		check_code(c, code);
 	check_path(results, dir, "results");
 	check_path(systems, dir, "systems");
@@ -253,5 +270,7 @@ int report_check(const char *root, bool newer, check_found_fn *found, void *self
 		}
 		tree_names_release(&names);
 	}
+	if (newer)
+		check_pools(&c);
 	return c.rc < 0 ? c.rc : c.nr;
 }

@@ -10,21 +10,12 @@
 
 #include "base/map.h"
 #include "report/check_private.h"
-#include "report/core_config.h"
 #include "report/layout.h"
 #include "run/folder.h"
 
 #define GIB       (1024.0 * 1024.0 * 1024.0)
 #define RUNS      6 /* a warm-up and five */
 #define STEPS_MIN 500
-
-/* A run, as its files describe it. */
-struct leaf {
-	char path[CHECK_PATH_MAX];
-	char summary_path[CHECK_PATH_MAX],
-		metadata_path[CHECK_PATH_MAX]; /* lent to the documents */
-	struct yaml_node *summary, *metadata;  /* NULL: it cannot be read */
-};
 
 /* ---- Files ---- */
 
@@ -74,8 +65,8 @@ static struct yaml_node *load_document(struct check *c, const char *rule, const 
 }
 
 /* The files that a leaf of @command must have; its documents. */
-static void open_leaf(struct check *c, const char *command, const char *dir, const char *name,
-		      struct leaf *ret)
+static void open_leaf(struct check *c, const char *command, const char *model, const char *dir,
+		      const char *name, struct check_leaf *ret)
 {
 	static const char *const run[] = { "training_run.stdout.log",
 					   "training_run.stderr.log",
@@ -90,7 +81,7 @@ static void open_leaf(struct check *c, const char *command, const char *dir, con
 	const char *rule = is_run ? "2.1.19" : "2.1.14", *found;
 	struct tree_names names;
 
-	*ret = (struct leaf){ 0 };
+	*ret = (struct check_leaf){ .command = command, .model = model };
 	check_path(ret->path, dir, name);
 	names = check_list(c, ret->path);
 	for (const char *const *p = is_run ? run : datagen; *p; p++)
@@ -113,7 +104,7 @@ static void open_leaf(struct check *c, const char *command, const char *dir, con
 	tree_names_release(&names);
 }
 
-static void close_leaf(struct leaf *l)
+static void close_leaf(struct check_leaf *l)
 {
 	if (l->summary)
 		yaml_free(l->summary);
@@ -122,7 +113,7 @@ static void close_leaf(struct leaf *l)
 }
 
 /* Every accelerator writes two files; a launcher that was killed leaves fewer. */
-static void check_ranks(struct check *c, const struct leaf *l)
+static void check_ranks(struct check *c, const struct check_leaf *l)
 {
 	double nr = tree_number(l->summary, "num_accelerators", 0);
 
@@ -140,7 +131,7 @@ static void check_ranks(struct check *c, const struct leaf *l)
 
 /* ---- What a run says ---- */
 
-static void check_dataset_size(struct check *c, const struct leaf *l)
+static void check_dataset_size(struct check *c, const struct check_leaf *l)
 {
 	double files = tree_number(l->metadata, "parameters.dataset.num_files_train", 0);
 	double each = tree_number(l->metadata, "parameters.dataset.num_samples_per_file", 1);
@@ -170,14 +161,14 @@ static void check_dataset_size(struct check *c, const struct leaf *l)
 			   files, ceil(least));
 }
 
-static void check_summary(struct check *c, const struct leaf *l)
+static void check_summary(struct check *c, const struct check_leaf *l)
 {
 	const char *verdict = tree_text(l->summary, "metric.train_au_meet_expectation", "");
 	double hosts = tree_number(l->summary, "num_hosts", 1);
 	double accelerators = tree_number(l->summary, "num_accelerators", 1);
 	static const char *const counts[] = { "num_files_train", "num_files_eval" };
 
-	for (size_t i = 0; i < ARRAY_LEN(counts); i++)
+	for (size_t i = 0; !c->newer && i < ARRAY_LEN(counts); i++)
 		if (!yaml_find(l->summary, counts[i]))
 			check_find(c, "3.3.1", l->path, "the summary has no %s", counts[i]);
 	if (strcmp(verdict, "success") != 0)
@@ -191,7 +182,7 @@ static void check_summary(struct check *c, const struct leaf *l)
 }
 
 /* Memory by the description of the system, as far as it has the fields. */
-static void check_hosts(struct check *c, const struct check_system *s, const struct leaf *l)
+static void check_hosts(struct check *c, const struct check_system *s, const struct check_leaf *l)
 {
 	struct yaml_node *clients =
 		s->description ? yaml_find(s->description, "system_under_test.clients") : NULL;
@@ -262,7 +253,7 @@ static bool may_change(const char *key, bool open)
 	return false;
 }
 
-static void check_changes(struct check *c, const struct leaf *l)
+static void check_changes(struct check *c, const struct check_leaf *l)
 {
 	bool closed = strcmp(tree_text(l->metadata, "verification", "open"), "closed") == 0;
 	const struct yaml_node *changes = yaml_find(l->metadata, "override_parameters");
@@ -301,7 +292,7 @@ static size_t df_mount(const struct map *log, const char *path, char *ret, size_
 	return best;
 }
 
-static void check_places(struct check *c, const struct leaf *l)
+static void check_places(struct check *c, const struct check_leaf *l)
 {
 	const char *data = tree_text(l->metadata, "args.data_dir", "");
 	const char *results = tree_text(l->metadata, "args.results_dir", "");
@@ -315,6 +306,8 @@ static void check_places(struct check *c, const struct leaf *l)
 			   "the metadata need args.data_dir and args.results_dir, two different "
 			   "places");
 	check_path(path, l->path, "training_run.stdout.log");
+	if (c->newer && check_separation(c, l->path))
+		return;
 	if (!*data || !*results ||
 	    strcmp(tree_text(l->metadata, "args.data_access_protocol", ""), "object") == 0)
 		return;
@@ -336,50 +329,6 @@ static void check_places(struct check *c, const struct leaf *l)
 	map_close(&log);
 }
 
-/* ---- Rules of 2026-09 ---- */
-
-static void check_provenance(struct check *c, const struct check_system *s, const struct leaf *l)
-{
-	const char *name = tree_text(l->metadata, "provenance_file", NULL);
-	struct yaml_node *stamp = NULL;
-	struct shoal_err why = { "" };
-	char path[CHECK_PATH_MAX];
-	const char *hash;
-
-	if (!name)
-		return;
-	check_path(path, l->path, LAYOUT_PROVENANCE);
-	if (access(path, F_OK) < 0) {
-		check_find(c, "PROV-01", l->path, "the metadata name '%.100s', which is missing",
-			   name);
-		return;
-	}
-	if (tree_load(path, &stamp, &why) < 0) {
-		check_find(c, "PROV-01", l->path, "provenance.json cannot be read: %s", why.msg);
-		return;
-	}
-	hash = tree_text(stamp, "core_config.hash", "unknown");
-	if (strcmp(s->division, "closed") == 0 && strcmp(hash, "unknown") != 0 &&
-	    !core_config_class(hash))
-		check_find(c, "EDN-02", l->path,
-			   "the configuration, %.40s, is of no class: this is not the workload of "
-			   "that name",
-			   hash);
-	yaml_free(stamp);
-}
-
-static void check_datasize(struct check *c, const char *dir)
-{
-	struct tree_names names;
-	char path[CHECK_PATH_MAX];
-
-	check_path(path, dir, "datasize");
-	names = check_list(c, path);
-	if (names.nr == 0)
-		check_find(c, "3.1.1", path, "there is no leaf of datasize");
-	tree_names_release(&names);
-}
-
 /* ---- All runs ---- */
 
 static double parse_iso(const char *text)
@@ -390,7 +339,7 @@ static double parse_iso(const char *text)
 	return rest ? (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0) : (double)NAN;
 }
 
-static void check_one_run(struct check *c, const struct check_system *s, const struct leaf *l)
+static void check_one_run(struct check *c, const struct check_system *s, const struct check_leaf *l)
 {
 	if (l->metadata && l->summary)
 		check_dataset_size(c, l);
@@ -403,11 +352,11 @@ static void check_one_run(struct check *c, const struct check_system *s, const s
 		check_changes(c, l);
 		check_places(c, l);
 	}
-	if (l->metadata && c->newer)
-		check_provenance(c, s, l);
+	if (c->newer)
+		check_leaf_newer(c, s, l);
 }
 
-static double dataset_bytes(const struct leaf *l)
+static double dataset_bytes(const struct check_leaf *l)
 {
 	return tree_number(l->metadata, "parameters.dataset.num_files_train", 0) *
 	       tree_number(l->metadata, "parameters.dataset.num_samples_per_file", 1) *
@@ -415,19 +364,20 @@ static double dataset_bytes(const struct leaf *l)
 }
 
 /* Returns the bytes of the first run's dataset. */
-static double check_run_leaves(struct check *c, const struct check_system *s, const char *dir)
+static double check_run_leaves(struct check *c, const struct check_system *s, const char *model,
+			       const char *dir)
 {
 	struct tree_names names = check_list(c, dir);
 	double shortest = (double)INFINITY, longest_gap = 0, before = (double)NAN, when, bytes = 0;
 	size_t nr = 0;
 
 	for (size_t i = 0; i < names.nr; i++) {
-		struct leaf l;
+		struct check_leaf l;
 
 		if (!names.all[i].dir)
 			continue;
 		nr++;
-		open_leaf(c, "run", dir, names.all[i].name, &l);
+		open_leaf(c, "run", model, dir, names.all[i].name, &l);
 		check_one_run(c, s, &l);
 		if (bytes == 0 && l.metadata)
 			bytes = dataset_bytes(&l);
@@ -459,13 +409,14 @@ static double check_run_leaves(struct check *c, const struct check_system *s, co
 	return bytes;
 }
 
-static void check_datagen_leaves(struct check *c, const char *dir, double needed)
+static void check_datagen_leaves(struct check *c, const struct check_system *s, const char *model,
+				 const char *dir, double needed)
 {
 	struct tree_names names = check_list(c, dir);
 	size_t nr = 0;
 
 	for (size_t i = 0; i < names.nr; i++) {
-		struct leaf l;
+		struct check_leaf l;
 		double when;
 
 		if (!names.all[i].dir)
@@ -474,7 +425,9 @@ static void check_datagen_leaves(struct check *c, const char *dir, double needed
 		if (!tree_leaf_time(names.all[i].name, &when))
 			check_find(c, "2.1.13", dir, "the name '%s' is not YYYYMMDD_HHMMSS",
 				   names.all[i].name);
-		open_leaf(c, "datagen", dir, names.all[i].name, &l);
+		open_leaf(c, "datagen", model, dir, names.all[i].name, &l);
+		if (c->newer)
+			check_leaf_newer(c, s, &l);
 		if (l.metadata && dataset_bytes(&l) < needed)
 			check_find(c, "3.2.1", l.path,
 				   "%.2f GiB were generated, and the runs read %.2f GiB",
@@ -505,17 +458,17 @@ void check_model(struct check *c, const struct check_system *s, const char *mode
 	for (size_t k = 0; k < 2; k++)
 		if (!check_has(dir, phases[k]))
 			check_find(c, "2.1.12", dir, "the directory '%s' is missing", phases[k]);
-	if (strcmp(s->division, "open") == 0 && !check_has(dir, "code"))
+	if (!c->newer && strcmp(s->division, "open") == 0 && !check_has(dir, "code"))
 		check_find(c, "2.1.6", dir,
 			   "the directory 'code' of %s is missing; mlpstorage 3.0.26 refuses it by "
 			   "2.1.12 if it is there",
 			   model);
 	check_path(path, dir, "run");
-	bytes = check_run_leaves(c, s, path);
+	bytes = check_run_leaves(c, s, model, path);
 	check_path(path, dir, "datagen");
 	if (check_has(dir, "datagen"))
-		check_datagen_leaves(c, path, bytes);
+		check_datagen_leaves(c, s, model, path, bytes);
 	if (c->newer)
-		check_datasize(c, dir);
+		check_datasize(c, s, model, dir);
 	tree_names_release(&names);
 }

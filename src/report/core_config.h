@@ -27,10 +27,15 @@ int core_config_compute(const struct yaml_node *parameters, struct core_config *
 			struct shoal_err *err) MUST_USE;
 
 /*
- * The class that upstream's table of edition 3.0 has for @hash: "retinanet-b200-A". NULL: none, so
- * the checker does not recognise the workload.
+ * The class, "retinanet-b200-A", that upstream's table has for runs of a training workload with
+ * this hash under an edition of the rules ("3.0"). NULL: none, so the checker does not recognise
+ * the workload.
  */
-const char *core_config_class(const char *hash);
+const char *core_config_class(const char *edition, const char *model, const char *accelerator,
+			      const char *hash);
+
+/* Whether upstream's table has this edition of the rules. */
+bool core_config_edition_known(const char *edition);
 
 /* Write a tree as JSON, with numbers and booleans as such. */
 void core_config_put_json(struct json *j, const char *key, const struct yaml_node *node);

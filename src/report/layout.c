@@ -90,6 +90,37 @@ static int write_if_missing(const char *dir, const char *name, const char *text,
 	return report_write_text(dir, name, text, err);
 }
 
+/* The directory with the code that ran. Newer trees have it once for all; of the others, only those
+ * of the division "closed". */
+static int code_dir(const struct layout *l, char path[RUN_PATH_MAX], struct shoal_err *err)
+{
+	char hex[33];
+
+	if (!l->newer)
+		return make_path(path, err, "%s/%s/%s/code", l->root, division(l), l->organization);
+	tree_own_code_hash(hex);
+	return make_path(path, err, "%s/" TREE_POOL "/%s", l->root, tree_code_name(hex).text);
+}
+
+static int write_code(const struct layout *l, struct shoal_err *err)
+{
+	char path[RUN_PATH_MAX], text[256], now[REPORT_TIME_BYTES];
+	int rc = code_dir(l, path, err);
+
+	if (rc == 0)
+		rc = tree_write_code(path, err);
+	if (rc < 0 || !l->newer)
+		return rc;
+	rc = make_path(path, err, "%s/" TREE_POOL, l->root);
+	if (rc < 0)
+		return rc;
+	report_time(clock_wall(), now);
+	snprintf(text, sizeof(text),
+		 "mlpstorage_version=none: shoal %s\nmigration_completed_at=%.19sZ\n",
+		 shoal_version(), now);
+	return write_if_missing(path, TREE_POOL_MARK, text, err);
+}
+
 /* What every tree has: the organization that it belongs to, and the code that ran. */
 static int make_top(const struct layout *l, struct shoal_err *err)
 {
@@ -108,9 +139,7 @@ static int make_top(const struct layout *l, struct shoal_err *err)
 			       l->organization);
 	if (rc == 0)
 		rc = path_make_dirs(path, err);
-	if (rc == 0 && !l->open)
-		rc = make_path(path, err, "%s/%s/%s/code", l->root, division(l), l->organization);
-	return rc < 0 || l->open ? rc : tree_write_code(path, err);
+	return rc == 0 && (l->newer || !l->open) ? write_code(l, err) : rc;
 }
 
 int layout_leaf(const struct layout *l, const char *model, const char *command,
@@ -412,7 +441,7 @@ static void put_stamp(struct json *j, const struct layout_job *job, const char *
 	json_string(j, "name", "shoal");
 	json_string(j, "version", shoal_version());
 	json_string(j, "git_sha", "unknown");
-	json_format(j, "code_image", "%s%s", *code ? "md5-tree-v2:" : "unknown", code);
+	json_format(j, "code_image", "%s%s", *code ? TREE_POINTER_PREFIX : "unknown", code);
 	json_close_object(j);
 	json_open_object(j, "dlio");
 	json_string(j, "version", "unknown");
@@ -450,13 +479,16 @@ static int write_provenance(const struct layout *l, const char *leaf, const stru
 		{ "storage_library", "runtime" },
 		{ "core_config", "runtime" },
 	};
-	char dir[RUN_PATH_MAX], code[33] = "", now[REPORT_TIME_BYTES];
+	char dir[RUN_PATH_MAX], code[33] = "", pointer[64], now[REPORT_TIME_BYTES];
 	struct report_file f;
 	struct json j;
-	int rc = make_path(dir, err, "%s/%s/%s/code", l->root, division(l), l->organization);
+	int rc = code_dir(l, dir, err);
 
-	if (rc == 0 && !l->open)
+	if (rc == 0 && (l->newer || !l->open))
 		rc = tree_code_hash(dir, code, err);
+	snprintf(pointer, sizeof(pointer), TREE_POINTER_PREFIX "%s\n", code);
+	if (rc == 0 && l->newer)
+		rc = report_write_text(leaf, TREE_POINTER, pointer, err);
 	if (rc == 0)
 		rc = report_file_open(&f, leaf, LAYOUT_PROVENANCE, err);
 	if (rc < 0)
@@ -466,7 +498,7 @@ static int write_provenance(const struct layout *l, const char *leaf, const stru
 	json_open_object(&j, NULL);
 	json_string(&j, "schema", "mlps-run-provenance/1");
 	json_string(&j, "rules_edition", "3.0");
-	json_u64(&j, "layout_version", 2);
+	json_u64(&j, "layout_version", l->newer ? 3 : 2);
 	put_stamp(&j, job, code);
 	put_core(&j, core);
 	json_format(&j, "stamped_at", "%.19sZ", now);

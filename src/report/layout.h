@@ -27,7 +27,7 @@
 struct layout {
 	const char *root, *organization, *system;
 	bool open;  /* the division "open", otherwise "closed" */
-	bool newer; /* the rules of September 2026, which require datasize/ */
+	bool newer; /* the rules of September 2026, which require datasize/ and a pool of code */
 };
 
 /* What a leaf contains. */

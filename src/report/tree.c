@@ -210,6 +210,39 @@ int tree_code_hash(const char *dir, char ret_hex[33], struct shoal_err *err)
 	return rc;
 }
 
+/* The file that stands in the place of the code. */
+#define CODE_FILE "SHOAL.txt"
+
+static void put_code_text(char *text, size_t cap)
+{
+	snprintf(
+		text, cap,
+		"The results were made by the command shoal, version %s, which is not the code of\n"
+		"MLPerf Storage. This file stands in the place of that code.\n",
+		shoal_version());
+}
+
+void tree_own_code_hash(char ret_hex[33])
+{
+	char text[512], hex[HASH_HEX_MAX];
+	struct hash h;
+
+	put_code_text(text, sizeof(text));
+	hash_start(&h, false);
+	hash_add(&h, CODE_FILE, strlen(CODE_FILE));
+	hash_add(&h, text, strlen(text));
+	hash_hex(&h, hex);
+	memcpy(ret_hex, hex, 33);
+}
+
+struct tree_code_name tree_code_name(const char *hex)
+{
+	struct tree_code_name name;
+
+	snprintf(name.text, sizeof(name.text), "code-%.8s", hex);
+	return name;
+}
+
 int tree_write_code(const char *dir, struct shoal_err *err)
 {
 	char text[512], hex[33], path[PATH_MAX], now[REPORT_TIME_BYTES];
@@ -220,13 +253,9 @@ int tree_write_code(const char *dir, struct shoal_err *err)
 	if (rc < 0 || access(path, F_OK) == 0)
 		return rc;
 	rc = path_make_dirs(dir, err);
-	snprintf(
-		text, sizeof(text),
-		"The results were made by the command shoal, version %s, which is not the code of\n"
-		"MLPerf Storage. This file stands in the place of that code.\n",
-		shoal_version());
+	put_code_text(text, sizeof(text));
 	if (rc == 0)
-		rc = report_write_text(dir, "SHOAL.txt", text, err);
+		rc = report_write_text(dir, CODE_FILE, text, err);
 	if (rc == 0)
 		rc = tree_code_hash(dir, hex, err);
 	if (rc == 0)

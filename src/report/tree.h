@@ -36,6 +36,25 @@ int tree_code_hash(const char *dir, char ret_hex[33], struct shoal_err *err) MUS
 /* Make such a tree, with a file that names the program that ran, if there is none. */
 int tree_write_code(const char *dir, struct shoal_err *err) MUST_USE;
 
+/*
+ * Newer trees share their code: TREE_POOL beside the divisions has a directory for each tree of
+ * code, named by its hash, and the file TREE_POOL_MARK. Each leaf names the hash of its code in the
+ * file TREE_POINTER: "md5-tree-v2:" and 32 digits.
+ */
+#define TREE_POOL           "code-images"
+#define TREE_POOL_MARK      ".mlps-image-pool"
+#define TREE_POINTER        ".mlps-code-image"
+#define TREE_POINTER_PREFIX "md5-tree-v2:"
+
+/* The name in a pool of the code with this hash: "code-" and the first eight digits. */
+struct tree_code_name {
+	char text[16];
+};
+struct tree_code_name tree_code_name(const char *hex);
+
+/* The hash of what tree_write_code() writes. */
+void tree_own_code_hash(char ret_hex[33]);
+
 /* Write results.json beside the leaf of a run: a row for each leaf there. */
 int tree_write_rows(const char *leaf, struct shoal_err *err) MUST_USE;
 

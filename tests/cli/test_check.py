@@ -61,9 +61,9 @@ def metadata(leaf):
 
 
 class Tree:
-    def __init__(self, root):
+    def __init__(self, root, division="closed"):
         self.root = root
-        self.organization = root / "closed" / "acme"
+        self.organization = root / division / "acme"
         self.model = self.organization / "results" / "box" / "training" / "unet3d"
 
     def runs(self):
@@ -95,9 +95,13 @@ def enlarge(parameters):
 
 @pytest.fixture
 def tree(one, tmp_path):
+    return six_runs(one, tmp_path / "tree")
+
+
+def six_runs(one, root):
     """The same with six runs in a row, as large as the rules ask for, and all that the user has to add."""
-    shutil.copytree(one.root, tmp_path / "tree")
-    tree = Tree(tmp_path / "tree")
+    shutil.copytree(one.root, root)
+    tree = Tree(root)
     first, = tree.runs()
     for number, name in enumerate(TIMES):
         leaf = tree.model / "run" / name
@@ -295,10 +299,122 @@ def test_findings_are_lines_with_rule_place_and_reason(shoal, tree):
     assert shoal.good("check", tree.root) == b"nothing that the checker would refuse\n"
 
 
-def test_newer_rules_ask_for_datasize_and_for_the_class_of_the_configuration(shoal, tree):
-    assert said(shoal, tree, "--rules", "2026-09") == {"3.1.1", "EDN-02"}
-    (tree.runs()[0] / "provenance.json").unlink()
-    assert said(shoal, tree, "--rules", "2026-09") == {"3.1.1", "EDN-02", "PROV-01"}
+# ---------------------------------------------------------------------------------------------------- newer rules
+
+
+@pytest.fixture(scope="module")
+def one_newer(tmp_path_factory):
+    """What the newer layout makes of a datagen and a run."""
+    from conftest import Shoal
+
+    shoal, folder = Shoal(tmp_path_factory.mktemp("catalogs")), tmp_path_factory.mktemp("tree")
+    (folder / "small.yaml").write_text(WORKLOAD)
+    options = ["--data", folder / "data", "-q", "--results", folder / "tree", "--results-layout", "mlpstorage-2026-09", *LAYOUT[2:]]
+    shoal.good("datagen", folder / "small.yaml", *options)
+    shoal.good("run", folder / "small.yaml", *options)
+    return Tree(folder / "tree")
+
+
+@pytest.fixture
+def newer(one_newer, tmp_path):
+    """Six of these runs, of a workload that has a class."""
+    tree = six_runs(one_newer, tmp_path / "newer")
+    for leaf in tree.runs():
+        edit(metadata(leaf), lambda m: m.update(accelerator="b200"))
+        edit(leaf / "provenance.json", lambda p: p["core_config"].update(hash="0d3ad0dec188becd"))
+    return tree
+
+
+def test_newer_trees_share_their_code_and_each_leaf_names_it(one_newer):
+    code, = (one_newer.root / "code-images").glob("code-*")
+    digest = json.loads((code / ".code-hash.json").read_text())["hash"]
+    assert digest == hashlib.md5(b"SHOAL.txt" + (code / "SHOAL.txt").read_bytes()).hexdigest() and code.name == "code-" + digest[:8]
+    assert (one_newer.root / "code-images" / ".mlps-image-pool").exists() and contents(one_newer.organization) == ["results", "systems"]
+    leaves = [path for phase in ("datasize", "datagen", "run") for path in (one_newer.model / phase).iterdir() if path.is_dir()]
+    assert len(leaves) == 3
+    for leaf in leaves:
+        assert (leaf / ".mlps-code-image").read_text() == "md5-tree-v2:%s\n" % digest
+        assert json.loads((leaf / "provenance.json").read_text())["tool"]["code_image"] == "md5-tree-v2:" + digest
+
+
+def image(tree):
+    found, = (tree.root / "code-images").glob("code-*")
+    return found
+
+
+def stamp(number, change):
+    return lambda t: edit(t.runs()[number] / "provenance.json", change)
+
+
+def point(tree, text):
+    (tree.runs()[3] / ".mlps-code-image").write_text(text)
+
+
+# As upstream's checker of September 2026 has them, by its text: it was not there as a whole.
+NEWER = {
+    "nothing": (set(), lambda t: None),
+    "a pool of the organization": (set(), lambda t: move(t.root / "code-images", "acme")),
+    "code beside the results": ({"2.1.5", "CHECK-04"}, lambda t: shutil.copytree(image(t), t.organization / "code")),
+    "another directory at the top": ({"2.1.2"}, lambda t: (t.root / "more").mkdir()),
+    "no pool": ({"CHECK-01"}, lambda t: shutil.rmtree(t.root / "code-images")),
+    "no mark of the pool": ({"CHECK-01", "CHECK-04"}, lambda t: (t.root / "code-images" / ".mlps-image-pool").unlink()),
+    "no code in the pool": ({"CHECK-01"}, lambda t: shutil.rmtree(image(t))),
+    "no pointer": ({"CHECK-01"}, lambda t: (t.runs()[3] / ".mlps-code-image").unlink()),
+    "a malformed pointer": ({"CHECK-01"}, lambda t: point(t, "md5-tree-v2:123")),
+    "a pointer to other code": ({"CHECK-01", "PROV-01"}, lambda t: point(t, "md5-tree-v2:" + "a" * 32)),
+    "the code was changed": ({"CHECK-02", "CHECK-03"}, lambda t: (image(t) / "more.txt").write_text("x")),
+    "code of another name": ({"CHECK-01", "CHECK-02"}, lambda t: move(image(t), "code-00000000")),
+    "code that no leaf uses": ({"CHECK-03"}, lambda t: unused(t)),
+    "no datasize": ({"3.1.1"}, lambda t: shutil.rmtree(t.model / "datasize")),
+    "no stamp": ({"PROV-01"}, lambda t: (t.runs()[0] / "provenance.json").unlink()),
+    "a stamp of datasize that has no schema": ({"PROV-01"}, lambda t: edit(
+        next((t.model / "datasize").iterdir()) / "provenance.json", lambda p: p.pop("schema"))),
+    "a stamp with null": ({"PROV-01"}, stamp(1, lambda p: p["dlio"].update(commit=None))),
+    "a stamp without keys": ({"PROV-01"}, stamp(1, lambda p: p["core_config"].pop("keys"))),
+    "an edition that there is not": ({"EDN-01"}, stamp(2, lambda p: p.update(rules_edition="9.9"))),
+    "another edition": ({"EDN-02"}, stamp(2, lambda p: p.update(rules_edition="2.0"))),
+    "another configuration": ({"EDN-02"}, stamp(2, lambda p: p["core_config"].update(hash="00000000000000aa"))),
+    "the configuration of another model": ({"EDN-02"}, stamp(2, lambda p: p["core_config"].update(hash="20c73f53486caba0"))),
+    "another accelerator": ({"EDN-02"}, lambda t: edit(metadata(t.runs()[2]), lambda m: m.update(accelerator="h100"))),
+    "a configuration that is not known": (set(), stamp(2, lambda p: p["core_config"].update(hash="unknown"))),
+    "no number of files": (set(), lambda t: edit(t.runs()[0] / "summary.json", lambda s: s.pop("num_files_eval"))),
+    "one file system, by the log": ({"3.4.2"}, lambda t: edit(metadata(t.runs()[0]), lambda m: m["args"].update(data_dir="/elsewhere"))),
+    "one file system, by what mlpstorage found out": ({"3.4.2"}, lambda t: (t.runs()[0] / "fs_separation.json").write_text(
+        '{"same_filesystem": true}')),
+}
+
+
+def unused(tree):
+    code = tree.root / "code-images" / "more"
+    code.mkdir()
+    (code / "a").write_text("b")
+    digest = hashlib.md5(b"ab").hexdigest()
+    (code / ".code-hash.json").write_text(json.dumps({"hash": digest}))
+    move(code, "code-" + digest[:8])
+
+
+@pytest.mark.parametrize("what", NEWER)
+def test_a_broken_tree_is_refused_by_the_newer_rules_that_it_breaks(shoal, newer, what):
+    rules, broken = NEWER[what]
+    broken(newer)
+    assert said(shoal, newer, "--rules", "2026-09") == rules
+
+
+def test_what_mlpstorage_found_out_counts_more_than_the_log(shoal, newer):
+    edit(metadata(newer.runs()[0]), lambda m: m["args"].update(data_dir="/elsewhere"))
+    (newer.runs()[0] / "fs_separation.json").write_text('{"same_filesystem": false}')
+    assert said(shoal, newer, "--rules", "2026-09") == set()
+
+
+def test_an_open_tree_is_accepted_by_newer_rules(shoal, newer):
+    move(newer.root / "closed", "open")
+    for leaf in Tree(newer.root, "open").runs():
+        edit(metadata(leaf), lambda m: m.update(verification="open"))
+    assert said(shoal, newer, "--rules", "2026-09") == set()
+
+
+def test_a_tree_of_older_rules_has_no_pool(shoal, tree):
+    assert said(shoal, tree, "--rules", "2026-09") == {"2.1.5", "3.1.1", "CHECK-01", "CHECK-04", "EDN-02"}
 
 
 def test_the_files_of_a_missing_rank_are_missed(shoal, tree):
@@ -307,14 +423,19 @@ def test_the_files_of_a_missing_rank_are_missed(shoal, tree):
     assert b"the summary is of 2 accelerators, and '1_output.json' is missing" in done.stdout
 
 
+@pytest.mark.parametrize("rules", ["3.0.26", "2026-09"])
 @pytest.mark.parametrize("name", ["summary.json", "provenance.json", "metadata", "code", "system"])
-def test_a_damaged_document_is_a_finding_and_no_crash(shoal, tree, name):
+def test_a_damaged_document_is_a_finding_and_no_crash(shoal, tree, newer, name, rules):
+    if rules == "2026-09":
+        tree = newer
+    elif name == "provenance.json":
+        return  # those rules do not read it
     leaf = tree.runs()[0]
-    path = {"metadata": metadata(leaf), "code": tree.organization / "code" / ".code-hash.json",
-            "system": tree.organization / "systems" / "box.yaml"}.get(name, leaf / name)
+    code = image(tree) if rules == "2026-09" else tree.organization / "code"
+    path = {"metadata": metadata(leaf), "code": code / ".code-hash.json", "system": tree.organization / "systems" / "box.yaml"}.get(name, leaf / name)
     for damage in (b"", b"{", b"[1, 2]", b"\xff\xfe", b"{" * 40, b"null", b"x" * (1 << 21)):
         path.write_bytes(damage)
-        done = shoal("check", tree.root, "--rules", "2026-09")
+        done = shoal("check", tree.root, "--rules", rules)
         assert done.returncode == 1 and b"cannot be read" in done.stdout, damage[:9]
 
 

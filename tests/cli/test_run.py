@@ -214,7 +214,16 @@ def test_a_tool_is_shown_where_each_epoch_begins_and_ends(shoal, workload, data,
     shown = [json.loads(line) for line in lines(result.stderr)]
     shown = [d for d in shown if d.get("progress") == "run"]
     assert [(d["epoch"], d["step"]) for d in shown if d["step"] in (0, 10)] == [(1, 0), (1, 10), (2, 0), (2, 10)]
-    assert all((d["au"] is None) == (d["step"] == 0) and d["steps"] == 10 for d in shown)
+    assert all((d["au"] is None) == (d["step"] == 0) and d["steps"] == 10 and d["ended"] == (d["step"] == 10) for d in shown)
+
+
+def test_a_tool_gets_the_figures_of_the_results_where_an_epoch_ends(shoal, workload, data, tmp_path):
+    """Not those of the steps so far, which count the first step's time."""
+    result = shoal("run", workload, "--data", data, "--results", tmp_path / "of-tool", "--progress", "json", "train.computation_time=0.005")
+    ends = [d for d in map(json.loads, (line for line in lines(result.stderr) if line[:1] == b"{")) if d.get("ended")]
+    metric = json.loads((tmp_path / "of-tool" / "summary.json").read_text())["metric"]
+    assert [d["au"] for d in ends] == pytest.approx(metric["train_au_percentage"], abs=0.01)
+    assert [d["samples_per_second"] for d in ends] == pytest.approx(metric["train_throughput_samples_per_second"], rel=1e-4)
 
 
 def test_the_time_of_an_epoch_is_told_in_four_parts(run, tmp_path):

@@ -242,6 +242,28 @@ def test_a_key_that_shoal_does_not_know_is_refused_by_its_name(command, conf, tm
     assert done.returncode == 2 and "dataset.wheels" in done.stderr and not (tmp_path / "run" / "summary.json").exists()
 
 
+def test_a_message_of_shoal_names_the_workload_and_no_file_that_is_gone(command, conf, tmp_path):
+    text = (conf / "workload" / "retinanet_datagen.yaml").read_text()
+    (conf / "workload" / "uneven.yaml").write_text(text.replace("  record_length_bytes: 1000", "  record_length_bytes: 1000\n  record_length_bytes_stdev: 90000"))
+    done = start(command, "--config-dir=%s workload=uneven hydra.run.dir=%s" % (conf, tmp_path / "run"), where=tmp_path)
+    assert done.returncode == 1 and "shoal datagen: uneven.yaml:" in done.stderr and "record_length_bytes_stdev 90000 is too large" in done.stderr
+    assert "/uneven.yaml" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("given", ["/none/shoal", "shoal-that-is-not-there"])
+def test_a_missing_command_is_refused_by_its_name(command, conf, tmp_path, given):
+    done = start(command, BASE.format(conf=conf, out=tmp_path / "run"), where=tmp_path, SHOAL=given)
+    assert done.returncode == 2 and "%s: there is no such command" % given in done.stderr and os.listdir(tmp_path) == []
+
+
+def test_folders_are_those_of_the_place_where_it_was_started(command, conf, tmp_path):
+    line = ("--config-dir={conf} workload=retinanet_b200 hydra.run.dir=here ++workload.dataset.data_folder=there ++workload.dataset.num_files_train=8 "
+            "++workload.reader.batch_size=2 ++workload.train.epochs=1 ++workload.workflow.generate_data=True").format(conf=conf)
+    done = start(command, line + " " + SMALL.format(samples=1), where=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "here" / "summary.json").exists() and len(os.listdir(tmp_path / "there" / "train")) == 8
+
+
 def test_several_ranks_need_a_folder(command, conf, tmp_path):
     done = start(command, "--config-dir=%s workload=retinanet_b200" % conf, where=tmp_path, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="2")
     assert done.returncode == 2 and "hydra.run.dir: must be given for 2 ranks" in done.stderr
@@ -263,10 +285,12 @@ def test_several_ranks_need_a_folder(command, conf, tmp_path):
 def test_where_data_is_follows_from_the_storage_keys(conf, monkeypatch, overrides, options):
     from shoal.dlio import shim
 
-    monkeypatch.setenv("SHOAL", "shoal")
+    program = os.path.abspath(shutil.which(SHOAL))
+    monkeypatch.setenv("SHOAL", program)
     monkeypatch.delenv("DLIO_DROP_CACHES_TIMEOUT", raising=False)
     plan = shim.Plan(shim.Arguments(["--config-dir=%s" % conf, "workload=retinanet_b200", "hydra.run.dir=R", *overrides.split()]))
-    assert [command for _, command in shim._commands(plan, "W")] == [["shoal", "run", "W", *options]]
+    options = [os.path.abspath(option) if option == "R" else option for option in options]
+    assert [command for _, command in shim._commands(plan, "W")] == [[program, "run", "W", *options]]
     assert "storage" not in plan.for_shoal() and "data_folder" not in plan.for_shoal()["dataset"]
     monkeypatch.setenv("DLIO_DROP_CACHES_TIMEOUT", "30")
     assert ("--drop-cache" in next(shim._commands(plan, "W"))[1]) == ("://" not in plan.data)
@@ -276,7 +300,7 @@ def test_where_data_is_follows_from_the_storage_keys(conf, monkeypatch, override
 def test_the_page_cache_is_dropped_where_the_dlio_of_mlpstorage_3_does(conf, monkeypatch, overrides, drops):
     from shoal.dlio import shim
 
-    monkeypatch.setenv("SHOAL", "shoal")
+    monkeypatch.setenv("SHOAL", os.path.abspath(shutil.which(SHOAL)))
     monkeypatch.delenv("DLIO_DROP_CACHES_TIMEOUT", raising=False)
     plan = shim.Plan(shim.Arguments(["--config-dir=%s" % conf, "workload=retinanet_b200", "hydra.run.dir=R", *overrides.split()]))
     assert ("--drop-cache" in next(shim._commands(plan, "W"))[1]) == drops
@@ -336,6 +360,10 @@ def test_epochs_are_printed_while_the_run_goes_on_in_dlios_form(command, conf, t
     assert process.poll() is None and not (tmp_path / "run" / "summary.json").exists()
     rest, errors = process.communicate(timeout=60)
     assert process.returncode == 0 and "progress" not in errors
+    metric = json.loads((tmp_path / "run" / "summary.json").read_text())["metric"]
+    for key, form in (("au_percentage", r"Utilization \[AU\] \(%\): ([\d.]+)$"), ("throughput_samples_per_second", r"Throughput \(samples/second\): ([\d.]+)$")):
+        assert [float(text) for text in re.findall(r"(?m)^\[OUTPUT\] .* - Block 1 \[Training\] .*" + form, seen + rest)] == pytest.approx(
+            metric["train_" + key], rel=1e-3)
     printed = [text for text in re.findall(r"(?m)^\[OUTPUT\] \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6} (.*)$", seen + rest) if re.match("(Starting|Ending|Epoch) ", text)]
     forms = [form % {"n": n} for n in (1, 2) for form in (
         "Starting epoch %(n)d: 4 steps expected", "Starting block 1", r"Ending block 1 - 4 steps completed in [\d.]+ s",

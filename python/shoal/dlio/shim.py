@@ -26,6 +26,10 @@ from .hydra_args import Arguments, refuse, without_references, workload_of
 _RANK = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
+# Variables that name files. Shoal runs in the folder of its workload file, so that messages have that file's name alone.
+_FILES = ("AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "CURL_CA_BUNDLE",
+          "GOOGLE_APPLICATION_CREDENTIALS", "SSL_CERT_FILE")
+
 # storage_options that say how DLIO reads, which Shoal does in its own way.
 _OPTIONS_IGNORED = ("storage_library", "uri_scheme", "prefetch_window", "prefetch_workers", "stagger_workers", "s3_max_attempts")
 
@@ -49,7 +53,8 @@ def _shoal():
     """The command: $SHOAL, where it was when this was installed, beside this Python, or in PATH."""
     noted = _noted if _noted and os.access(_noted, os.X_OK) else None
     given = os.environ.get("SHOAL") or noted or shutil.which("shoal", path=os.path.dirname(sys.executable)) or shutil.which("shoal")
-    return given or refuse("shoal", "there is no such command in PATH: install it, or name it in SHOAL")
+    found = shutil.which(given) if given else None
+    return os.path.abspath(found) if found else refuse(given or "shoal", "there is no such command: install it, or name it in SHOAL")
 
 
 def _shipped(name):
@@ -85,6 +90,7 @@ class Plan:
         self._read_workflow()
         self._read_storage()
         self._read_places()
+        _shoal()  # refused before anything is written
 
     def _section(self, name):
         section = self.workload.get(name)
@@ -228,10 +234,10 @@ class Epochs:
         self._log, self._began = log, 0.0
 
     def show(self, now):
-        if now["step"] == 0:
-            self._begin(now)
-        elif now["step"] == now["steps"]:
+        if now["ended"] and now["step"] == now["steps"]:
             self._end(now, "%d steps completed in %.2f s" % (now["steps"], time.monotonic() - self._began))
+        elif now["step"] == 0 and not now["ended"]:
+            self._begin(now)
 
     def _begin(self, now):
         self._began = time.monotonic()
@@ -244,8 +250,8 @@ class Epochs:
     def _end(self, now, done):
         self._log.timed("Ending %s - %s" % ("eval" if now["evaluation"] else "block 1", done))
         which = "Epoch %d [Eval]" % now["epoch"] if now["evaluation"] else "Epoch %d - Block 1 [Training]" % now["epoch"]
-        if now["au"] is not None:
-            self._log.timed("%s Accelerator Utilization [AU] (%%): %.4f" % (which, now["au"]))
+        # As DLIO has it where no step counts.
+        self._log.timed("%s Accelerator Utilization [AU] (%%): %.4f" % (which, now["au"] or 0))
         self._log.timed("%s Throughput (samples/second): %.4f" % (which, now["samples_per_second"]))
         if not now["evaluation"]:
             self._log.timed("Ending epoch %d - %s" % (now["epoch"], done))
@@ -304,11 +310,12 @@ def report(plan, log):
 def _commands(plan, path):
     """What to start, for which part."""
     own = [option for option in plan.options if option != "--direct"]
+    data, results = plan.data if parse_uri(plan.data).local is None else os.path.abspath(plan.data), os.path.abspath(plan.results)
     if plan.generate and not (_alone(plan) and rank()):
-        yield "Generating data", [_shoal(), "datagen", path, "--data", plan.data, "--no-catalog", *own, *plan.changes()]
+        yield "Generating data", [_shoal(), "datagen", path, "--data", data, "--no-catalog", *own, *plan.changes()]
     if plan.train:
         drop = ["--drop-cache"] if _drops(plan) and parse_uri(plan.data).local is not None else []
-        yield "Training", [_shoal(), "run", path, "--data", plan.data, "--results", plan.results, *plan.options, *drop, *plan.changes()]
+        yield "Training", [_shoal(), "run", path, "--data", data, "--results", results, *plan.options, *drop, *plan.changes()]
 
 
 def _drops(plan):
@@ -329,11 +336,11 @@ def _document_in(line):
         return None
 
 
-def _run_child(command, environment, show=None):
-    """Run a command to its end, and pass the signals on that end a job; its status. show() gets each progress of a run."""
+def _run_child(command, folder, environment, show=None):
+    """Run a command to its end in a folder, and pass the signals on that end a job; its status. show() gets each progress of a run."""
     # Descriptors are not closed: by one of them a rank of MPICH talks to its launcher.
-    child = subprocess.Popen(command + (["--progress", "json"] if show else []), env=environment, stderr=subprocess.PIPE if show else None,
-                             close_fds=False)
+    child = subprocess.Popen(command + (["--progress", "json"] if show else []), cwd=folder, env=environment, close_fds=False,
+                             stderr=subprocess.PIPE if show else None)
     before = {number: signal.signal(number, lambda number, _: child.send_signal(number)) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         for line in child.stderr or ():
@@ -349,20 +356,20 @@ def _run_child(command, environment, show=None):
             signal.signal(number, handler)
 
 
-def _start(plan, log, path):
-    """Run the commands in turn. The status of this command."""
-    for what, command in _commands(plan, path):
+def _start(plan, log, folder, name):
+    """Run the commands in turn, of the workload file of this name in a folder. The status of this command."""
+    for what, command in _commands(plan, name):
         if log:
             log.timed("Running DLIO [%s] with %d process(es)" % (what, nr_ranks()))
             log.timed("served by Shoal: %s" % " ".join(command))
-        environment = {**os.environ, **plan.environment}
+            if what == "Training":
+                print_df(plan)
+        environment = {**os.environ, **{key: os.path.abspath(os.environ[key]) for key in _FILES if os.environ.get(key)}, **plan.environment}
         if what == "Generating data" and _alone(plan):
             environment["SHOAL_MPI"] = "none"
-        status = _run_child(command, environment, Epochs(log).show if log and what == "Training" else None)
+        status = _run_child(command, folder, environment, Epochs(log).show if log and what == "Training" else None)
         if what == "Generating data" and not status and log:
             log.timed("Generation done")
-        if what == "Training" and log:
-            print_df(plan)
         if what == "Training" and status in (0, 1):
             # Below the bar Shoal exits with 1 and DLIO with 0. Rank 0 tells that from a failure, which is one of all ranks.
             status = 0 if not log or report(plan, log) else 1
@@ -388,10 +395,10 @@ def run(argv):
         write_config(plan)
         log = Log(plan.log_file)
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, plan.arguments.workload.replace("/", "_").replace(".yaml", "") + ".yaml")
-        _dump(path, plan.for_shoal())
+        name = plan.arguments.workload.replace("/", "_").replace(".yaml", "") + ".yaml"
+        _dump(os.path.join(folder, name), plan.for_shoal())
         try:
-            return _start(plan, log, path)
+            return _start(plan, log, folder, name)
         finally:
             if log:
                 log.close()
@@ -406,7 +413,7 @@ def install(folder):
                 raise BadValueError(22, "'%s' is there, and is not Shoal's: choose another folder, and put it first in PATH" % path)
     os.makedirs(folder, exist_ok=True)
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    program = os.path.abspath(shutil.which(_shoal()) or _shoal())
+    program = _shoal()
     with open(path, "w", encoding="utf-8") as file:
         file.write("#!%s\n# Shoal's dlio_benchmark (docs/dlio.md), written by python -m shoal.dlio.shim install.\nimport sys\n\n"
                    "sys.path.append(%r)\nfrom shoal.dlio.shim import main\n\nsys.exit(main(sys.argv[1:], %r))\n"

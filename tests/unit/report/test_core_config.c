@@ -62,7 +62,6 @@ static void only_what_defines_a_workload_counts(void **state)
 	(void)state;
 	assert_string_equal(core->hash, "unknown");
 	assert_int_equal(core->nr, 0);
-	assert_null(core_config_class(core->hash));
 	free(core);
 	yaml_free(root);
 	is_canonical("model: {name: m, model_size: 5}\nframework: pytorch\nmetric: {au: 0.9}\n"
@@ -174,13 +173,34 @@ static void too_many_or_too_long_keys_are_refused(void **state)
 	free(core);
 }
 
-static void a_class_is_found_by_its_whole_hash(void **state)
+static void a_class_is_of_a_model_an_accelerator_and_an_edition(void **state)
+{
+	static const char hash[] = "20c73f53486caba0";
+
+	(void)state;
+	assert_string_equal(core_config_class("3.0", "retinanet", "b200", hash),
+			    "retinanet-b200-A");
+	assert_string_equal(core_config_class("3.0", "unet3d", "b200", "f636f5a57473fca2"),
+			    "unet3d-b200-A");
+	assert_string_equal(core_config_class("1.0", "cosmoflow", "h100", "54541a1d49e87763"),
+			    "cosmoflow-h100-A");
+	assert_null(core_config_class("3.0", "unet3d", "b200", hash));
+	assert_null(core_config_class("3.0", "retinanet", "mi355", hash));
+	assert_null(core_config_class("2.0", "retinanet", "b200", hash));
+	assert_null(core_config_class("3.0", "retinanet", "b200", "20c73f53486caba"));
+	assert_null(core_config_class("3.0", "retinanet", "b200", ""));
+	assert_null(
+		core_config_class("3.0", "unet3d", "b200", "0d3ad0dec188becd f636f5a57473fca2 x"));
+}
+
+static void an_edition_is_known_by_its_whole_name(void **state)
 {
 	(void)state;
-	assert_string_equal(core_config_class("20c73f53486caba0"), "retinanet-b200-A");
-	assert_string_equal(core_config_class("f636f5a57473fca2"), "unet3d-b200-A");
-	assert_null(core_config_class("20c73f53486caba"));
-	assert_null(core_config_class(""));
+	assert_true(core_config_edition_known("3.0"));
+	assert_true(core_config_edition_known("0.5"));
+	assert_false(core_config_edition_known("4.0"));
+	assert_false(core_config_edition_known("3"));
+	assert_false(core_config_edition_known(""));
 }
 
 /* ---- As JSON ---- */
@@ -221,7 +241,8 @@ int main(void)
 		cmocka_unit_test(scalars_are_what_yaml_takes_them_for),
 		cmocka_unit_test(lists_and_what_is_in_them_are_part_of_it),
 		cmocka_unit_test(too_many_or_too_long_keys_are_refused),
-		cmocka_unit_test(a_class_is_found_by_its_whole_hash),
+		cmocka_unit_test(a_class_is_of_a_model_an_accelerator_and_an_edition),
+		cmocka_unit_test(an_edition_is_known_by_its_whole_name),
 		cmocka_unit_test(a_tree_is_written_with_numbers_and_booleans_as_such),
 	};
 
