@@ -328,12 +328,23 @@ def _alone(plan):
     return plan.generate and plan.train and nr_ranks() > 1
 
 
+# What Shoal prints as JSON beside its progress, and the words for people.
+_SAID = {"message": "shoal %(command)s: %(message)s\n", "warning": "%(command)s: warning: %(warning)s\n", "note": "%(command)s: %(note)s\n"}
+
+
 def _document_in(line):
-    """The progress or message that a line is, or None."""
+    """The progress, message, warning or note that a line is, or None."""
     try:
-        return json.loads(line) if line.startswith((b'{"progress": ', b'{"message": ')) else None
+        found = json.loads(line) if line.startswith(tuple(b'{"%s": ' % kind.encode() for kind in ("progress", *_SAID))) else None
     except ValueError:
         return None
+    return found
+
+
+def _words_of(line, document):
+    """What a person is shown of a line that is no progress."""
+    kind = next((kind for kind in _SAID if kind in (document or ())), None)
+    return os.fsencode(_SAID[kind] % document) if kind else line
 
 
 def _run_child(command, folder, environment, show=None):
@@ -345,10 +356,10 @@ def _run_child(command, folder, environment, show=None):
     try:
         for line in child.stderr or ():
             now = _document_in(line)
-            if now is None or "message" in now:
-                sys.stderr.buffer.write(line if now is None else os.fsencode("shoal %(command)s: %(message)s\n" % now))
+            if now is None or "progress" not in now:
+                sys.stderr.buffer.write(_words_of(line, now))
                 sys.stderr.flush()
-            elif now["progress"] == "run":
+            elif now["progress"] == "run" and "step" in now:
                 show(now)
         return child.wait()
     finally:
