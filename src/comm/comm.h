@@ -194,8 +194,8 @@ int comm_post(struct comm *c, int to, uint32_t kind, const void *data, size_t le
 
 /*
  * Returns 1 and a message, or 0 if none arrived within @timeout_us. Errors are those of any wait:
- * another rank's failure is reported here too, so a rank that works for long between collective
- * calls should poll now and then.
+ * another rank's failure, and a rank that is lost, are reported here too, so a rank that works for
+ * long between collective calls should poll now and then.
  */
 int comm_poll(struct comm *c, uint64_t timeout_us, struct comm_mail *ret_mail,
 	      struct shoal_err *err) MUST_USE;

@@ -279,8 +279,11 @@ void comm_pulse_close(struct comm *c);
  * no process listens there. */
 uint32_t comm_pulse_limit(bool heard, bool gone, uint32_t peer_seconds);
 
-/* In a wait that began at @since: ask the neighbours. -EHOSTDOWN if one has been silent too long.
- */
+/* How often neighbours are asked, and how long a wait is too short for it. */
+#define COMM_PULSE_PERIOD_NS UINT64_C(1000000000)
+
+/* In a wait that began at @since: ask the neighbours, if it is time. -EHOSTDOWN if one has been
+ * silent too long. */
 int comm_pulse_check(struct comm *c, uint64_t since, uint64_t now, struct shoal_err *err) MUST_USE;
 
 /* ---- mail.c ---- */

@@ -227,8 +227,13 @@ int comm_poll(struct comm *c, uint64_t timeout_us, struct comm_mail *ret_mail,
 		return rc;
 	now = clock_now();
 	m->polling = true;
-	rc = poll_until(c, now, timeout_us, ret_mail, err);
+	/* However often mail comes from others. */
+	rc = comm_pulse_check(c, m->idle_since, now, err);
+	if (rc == 0)
+		rc = poll_until(c, now, timeout_us, ret_mail, err);
 	m->polling = false;
+	if (rc == -EHOSTDOWN)
+		comm_fail(c, err);
 	/* Consecutive polls that find nothing count as one wait, so that they cost as little. */
 	if (rc != 0)
 		m->idle_since = 0;

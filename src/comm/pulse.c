@@ -4,8 +4,9 @@
  * A rank may work for an hour without a call of MPI, so that silence there means nothing. So every
  * rank has a thread that answers datagrams (UDP), whatever the rank does: it stops answering only
  * if the process was stopped or has ended, or if the network was cut. A rank that has waited for a
- * second asks its neighbours in the tree of all ranks, once per second. The tree is connected, so
- * every dead rank has a neighbour that notices it, and tells all others (comm_fail).
+ * second, or polls for mail while it works, asks its neighbours in the tree of all ranks, once per
+ * second. The tree is connected, so every dead rank has a neighbour that notices it, and tells all
+ * others (comm_fail).
  *
  * Unanswered questions are counted, not seconds: a job that was suspended as a whole asks nothing
  * in that time. A neighbour that has never answered may be behind a firewall that blocks datagrams,
@@ -28,7 +29,7 @@
 
 #include "comm/comm_private.h"
 
-#define PERIOD_NS     UINT64_C(1000000000)
+#define PERIOD_NS     COMM_PULSE_PERIOD_NS
 #define GONE_LIMIT    5u  /* questions to a neighbour whose host reports that the process ended */
 #define GREETINGS     20  /* questions to a neighbour that has not been heard yet, ... */
 #define GREETING_MS   250 /* ... one per this time, while datagrams may be lost */
@@ -409,17 +410,30 @@ static int judge(const struct comm *c, const struct pulse_peer *peer, struct sho
 		       peer->rank, where, c->peer_seconds);
 }
 
+/*
+ * A new wait begins if messages came in between. It forgives a neighbour that was never heard,
+ * which may be behind a firewall; another one has left questions unanswered that it would have
+ * answered.
+ */
+static void begin_wait(struct comm_pulse *p, uint64_t since)
+{
+	if (p->waiting_since == since)
+		return;
+	p->waiting_since = since;
+	for (int i = 0; i < p->nr; i++)
+		if (!__atomic_load_n(&p->peer[i].good, __ATOMIC_RELAXED))
+			__atomic_store_n(&p->peer[i].unanswered, 0, __ATOMIC_RELAXED);
+}
+
 int comm_pulse_check(struct comm *c, uint64_t since, uint64_t now, struct shoal_err *err)
 {
 	struct comm_pulse *p = c->pulse;
 	int rc = 0;
 
-	if (!p || c->peer_seconds == 0 || now < since + PERIOD_NS || now < p->next_ask)
+	if (!p || c->peer_seconds == 0 || c->state == COMM_DRAINING || now < p->next_ask)
 		return 0;
 	p->next_ask = now + PERIOD_NS;
-	for (int i = 0; i < p->nr && p->waiting_since != since; i++)
-		__atomic_store_n(&p->peer[i].unanswered, 0, __ATOMIC_RELAXED);
-	p->waiting_since = since; /* another wait: messages came in between */
+	begin_wait(p, since);
 	for (int i = 0; rc == 0 && i < p->nr; i++)
 		rc = judge(c, &p->peer[i], err);
 	if (rc == 0)

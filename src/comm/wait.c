@@ -260,7 +260,7 @@ int comm_pause(struct comm *c, struct comm_pause *p, struct shoal_err *err)
 			report_stall(c, p, seconds);
 		p->stalls = stalls;
 	}
-	rc = c->state == COMM_DRAINING ? 0 : comm_pulse_check(c, p->since, now, err);
+	rc = now < p->since + COMM_PULSE_PERIOD_NS ? 0 : comm_pulse_check(c, p->since, now, err);
 	if (rc < 0)
 		return rc;
 	ns = (now - p->since) / SLEEP_PART;

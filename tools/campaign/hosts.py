@@ -51,7 +51,7 @@ def command_of(name, shoal):
     if name == "run":
         return [shoal, "run", "w.yaml", "--results", "results", "--data", "null", "-q", "--peer-timeout", 8]
     if name == "datagen":
-        return [shoal, "datagen", "w.yaml", "--data", "made", "-q", "--no-sync", "--peer-timeout", 8, "dataset.num_files_train=1000000",
+        return [shoal, "datagen", "w.yaml", "--data", "made", "-q", "--no-sync", "--peer-timeout", 8, "dataset.num_files_train=200000",
                 "dataset.record_length_bytes=500"]
     return [shoal, "read", "names.cat", "--data", "null:size=64", "--epochs", 1000, "--batch", 64, "-q", "--peer-timeout", 8]
 

@@ -130,6 +130,40 @@ static void a_rank_that_was_never_heard_has_longer_but_not_for_ever(void **state
 	assert_int_equal(comm_pulse_limit(false, false, UINT32_MAX), UINT32_MAX - 1);
 }
 
+/* Rank 0 works and polls; rank 1 sends it mail all the time, so that no poll waits for long. */
+static void a_rank_is_silent_among_mail(struct comm *c, int rank, int size)
+{
+	uint64_t limit = clock_now() + UINT64_C(20000000000);
+	struct shoal_err err = { "" };
+	struct comm_mail mail;
+	int rc = 0;
+
+	CHECK(comm_pulse_open(c, &err) == 0);
+	comm_set_peer_timeout(c, 2);
+	CHECK(comm_barrier(c, NULL) == 0);
+	if (rank == size - 1) {
+		usleep(50000);
+		comm_pulse_close(c);
+		park();
+		return;
+	}
+	while (rc >= 0 && clock_now() < limit) {
+		if (rank == 1)
+			rc = comm_post(c, 0, 1, "x", 1, &err);
+		if (rc >= 0)
+			rc = comm_poll(c, 20000, &mail, &err);
+	}
+	CHECK_ERR(rc == (rank == 0 ? -EHOSTDOWN : -EREMOTEIO), err);
+	CHECK_ERR(strstr(err.msg, "rank 2 (at ") != NULL, err);
+	unpark();
+}
+
+static void a_silent_rank_is_missed_while_mail_comes_from_others(void **state)
+{
+	(void)state;
+	run_ranks(3, a_rank_is_silent_among_mail);
+}
+
 static int silent;
 
 /* Nobody waits while the first datagrams are lost, so nobody has another reason to ask. */
@@ -203,6 +237,7 @@ int main(void)
 		cmocka_unit_test(a_rank_that_works_is_not_missed),
 		cmocka_unit_test(without_a_limit_a_silent_rank_is_waited_for),
 		cmocka_unit_test(a_rank_that_was_never_heard_has_longer_but_not_for_ever),
+		cmocka_unit_test(a_silent_rank_is_missed_while_mail_comes_from_others),
 		cmocka_unit_test(a_rank_whose_first_datagrams_are_lost_is_heard_all_the_same),
 		cmocka_unit_test(a_deferred_stop_ends_a_wait_that_nobody_comes_to),
 	};
