@@ -11,7 +11,7 @@ some tries counts. One more run, which is not timed, tells what was the limit:
     one thread  one of its threads had a core for itself for at least 80 % of the time, and the others waited
     device      bytes came from a disk
     server      the programs that it asked used the cores
-    other work  its threads waited for cores that something else used
+    other work  no core was idle, and other programs had a fifth of them or more
     waiting     none of these: locks, memory, the kernel
 
 A peer that does only what the kernel must do runs on the same cores: getdents64 (and statx) in
@@ -71,13 +71,20 @@ def pinned(nr, argv):
     return ["taskset", "-c", ",".join(map(str, cores_in_order()[:nr])), *map(str, argv)]
 
 
+def busy_time():
+    """Seconds that the cores of this machine were busy, all together."""
+    with open("/proc/stat", encoding="ascii") as f:
+        user, nice, system, _idle, _wait, irq, softirq = map(int, f.readline().split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
 def thread_times(pid):
-    """Seconds on a core, and seconds waiting for one, of each thread of a process."""
+    """Seconds on a core of each thread of a process."""
     times = {}
     try:
         for thread in os.listdir("/proc/%d/task" % pid):
             with open("/proc/%d/task/%s/schedstat" % (pid, thread), encoding="ascii") as f:
-                times[thread] = tuple(int(ns) / 1e9 for ns in f.read().split()[:2])
+                times[thread] = int(f.read().split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
         pass  # it has ended
     return times
@@ -86,8 +93,8 @@ def thread_times(pid):
 def what_limits(nr, argv, env, servers=()):
     """Run it once more, looking at its threads."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    asked = sum(used for pid in servers for used, _ in thread_times(pid).values())
-    start, busiest = time.monotonic(), {}
+    asked = sum(sum(thread_times(pid).values()) for pid in servers)
+    start, busiest, busy = time.monotonic(), {}, busy_time()
     with subprocess.Popen(pinned(nr, argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL, env=dict(os.environ, **(env or {}))) as child:
         done = threading.Event()
@@ -100,20 +107,21 @@ def what_limits(nr, argv, env, servers=()):
         watcher.start()
         child.wait()
         wall = time.monotonic() - start
+        busy = busy_time() - busy
         done.set()
         watcher.join()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    one = max((used for used, _ in busiest.values()), default=0) / wall
-    queued = sum(waited for _, waited in busiest.values()) / wall
-    served = (sum(used for pid in servers for used, _ in thread_times(pid).values()) - asked) / wall
+    one = max(busiest.values(), default=0) / wall
+    served = (sum(sum(thread_times(pid).values()) for pid in servers) - asked) / wall
+    others = (busy - cpu) / wall - served
     used = "%.1f of %d cores busy" % (cpu / wall, nr)
     if cpu / wall >= BUSY * nr:
         return "cores", used
     if servers and served >= BUSY * min(len(servers), len(cores_in_order()) - cpu / wall):
         return "server", "%s, servers %.1f" % (used, served)
-    if cpu / wall + queued >= BUSY * nr:
-        return "other work", "%s, threads waited for %.1f more" % (used, queued)
+    if others > (1 - BUSY) * os.cpu_count() and busy / wall >= BUSY * os.cpu_count():
+        return "other work", "%s, other programs used %.1f" % (used, others)
     if one >= BUSY:
         return "one thread", "%s, one thread %.0f %%" % (used, one * 100)
     if after.ru_inblock > before.ru_inblock + 2048:
@@ -133,7 +141,7 @@ class Scaling:
         self.work = os.path.join(bench.work, "scaling")
         self.cores = [nr for nr in CORES if nr <= len(cores_in_order())]
         self.servers = []
-        self.limits = []
+        self.limits, self.peaks = [], {}
 
     def path(self, name):
         return os.path.join(self.work, name)
@@ -259,6 +267,7 @@ class Scaling:
         os.sync()  # nobody pays for what another has written
         with tempfile.TemporaryFile() as out:
             used = run_measured(pinned(nr, argv), env=row.env, out=out)
+            self.peaks[argv[0], row.key] = max(used.rss, self.peaks.get((argv[0], row.key), 0))
             out.seek(0)
             return (rate(out.read().decode(), row.n) if rate else row.n / used.wall), used.wall
 
@@ -285,7 +294,8 @@ class Scaling:
             raise Failed("%s: its catalog is another one with another number of cores" % row.title)
         pids = [server.process.pid for server in self.servers] if row.env else ()
         kind, why = what_limits(self.cores[-1], row.argv(self.cores[-1]), row.env, pids)
-        self.limits.append("%s: %s" % (row.title, why))
+        self.limits.append("%s: %s; at most %.0f MB of memory with any number of cores"
+                           % (row.title, why, self.peaks[self.shoal, row.key] / M))
         self.add(row, rates, seconds, peers, kind)
         return Scale(rates, seconds, peers, kind)
 
