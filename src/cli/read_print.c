@@ -83,6 +83,7 @@ static void print_remote(struct json *j, const struct load_remote *r)
 	json_u64(j, "throttled", r->nr_throttled);
 	json_u64(j, "bytes", r->bytes);
 	json_real(j, "event_loops", (double)r->loops / (double)r->nr_requests, 3);
+	json_u64(j, "by_other_threads", r->nr_other);
 	print_latency(j, "first_byte_us", &r->first_ns);
 	print_latency(j, "total_us", &r->total_ns);
 	json_close_object(j);

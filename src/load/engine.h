@@ -121,7 +121,8 @@ struct load_remote {
 	uint64_t nr_retries;   /* of these, retries */
 	uint64_t nr_throttled; /* throttled by the server */
 	uint64_t bytes;
-	uint64_t loops; /* the event loops in use at each of these requests, added up */
+	uint64_t loops;    /* the event loops in use at each of these requests, added up */
+	uint64_t nr_other; /* sent by other threads than the loader's */
 	struct histogram first_ns, total_ns; /* until the answer began; until it was complete */
 };
 

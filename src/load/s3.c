@@ -171,9 +171,12 @@ static int64_t result_of(const struct s3_request *get, const struct load_request
 
 static void s3_engine_count(struct s3_engine *e, const struct s3_request *get)
 {
+	const struct flight *f = get->self;
+
 	pthread_mutex_lock(&e->lock);
 	e->remote.nr_requests += get->tries;
 	e->remote.loops += (uint64_t)get->tries * e->used;
+	e->remote.nr_other += f->loop == &e->loop[0] ? 0 : get->tries;
 	e->remote.nr_retries += get->tries > 0 ? get->tries - 1 : 0;
 	e->remote.nr_throttled += get->throttled;
 	e->remote.bytes += get->nr_bytes;
