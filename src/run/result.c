@@ -99,7 +99,7 @@ bool run_result_limit(const struct run_result *r, char *words, size_t cap)
 	bool busy;
 
 	for (size_t i = 0; i < r->nr_phases; i++)
-		if (!r->phases[i].eval && run_result_counts(r, i))
+		if (!r->phases[i].eval && r->phases[i].steps_counted > 0 && run_result_counts(r, i))
 			p = &r->phases[i];
 	for (size_t i = 0; i < r->nr_nodes; i++)
 		cpus += (double)r->nodes[i].nr_cpus;
