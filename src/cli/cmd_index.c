@@ -458,6 +458,7 @@ static int cmd_index_keep(struct index_arguments *a, const struct comm_place *pl
 static void warn_of_prose(const struct index_arguments *a, const struct shoal_catalog *cat)
 {
 	char path[PATH_MAX + SHOAL_NAME_MAX], name[SHOAL_NAME_MAX + 1] = "";
+	bool piped = strcmp(a->source, "-") == 0;
 	struct shoal_catalog_info info;
 	const char *root;
 
@@ -471,28 +472,17 @@ static void warn_of_prose(const struct index_arguments *a, const struct shoal_ca
 			return;
 	}
 	cli_warn("index",
-		 "'%s' has none of the names that were looked for, such as '%s': is '%s' a "
-		 "list of names, and is that their root?",
-		 root, name, a->source);
+		 "'%s' has none of the names that were looked for, such as '%s': is %s%s%s a "
+		 "list of names, and is that their root (--root)?",
+		 root, name, piped ? "" : "'", piped ? "standard input" : a->source,
+		 piped ? "" : "'");
 }
 
-static void print_result(const struct index_arguments *a, const struct index_trial *trial,
-			 const struct shoal_index_result *r, double seconds)
+static void print_counts(const struct shoal_index_result *r, double seconds)
 {
-	struct shoal_catalog *cat = a->json || a->kind == INDEX_LIST ? cmd_index_made(a) : NULL;
 	struct cli_text t;
-	FILE *out;
+	FILE *out = cli_text_open(&t);
 
-	if (a->json)
-		cmd_index_print_json(a, cat, trial, r, seconds);
-	if (cat && a->kind == INDEX_LIST && strcmp(a->source, "-") != 0 && !cli_talk.quiet)
-		warn_of_prose(a, cat);
-	shoal_catalog_close(cat);
-	if (cli_talk.quiet)
-		return;
-	if (r->nr_names == 0)
-		say_empty(a);
-	out = cli_text_open(&t);
 	if (!out)
 		return;
 	fprintf(out, "%s name%s in %s", count_in_words(r->nr_names).text, plural(r->nr_names),
@@ -506,6 +496,23 @@ static void print_result(const struct index_arguments *a, const struct index_tri
 	if (fclose(out) == 0)
 		cli_say("index", "%s", t.text);
 	free(t.text);
+}
+
+static void print_result(const struct index_arguments *a, const struct index_trial *trial,
+			 const struct shoal_index_result *r, double seconds)
+{
+	bool talks = !cli_talk.quiet, listed = a->kind == INDEX_LIST && talks;
+	struct shoal_catalog *cat = a->json || listed ? cmd_index_made(a) : NULL;
+
+	if (a->json)
+		cmd_index_print_json(a, cat, trial, r, seconds);
+	if (talks && r->nr_names == 0)
+		say_empty(a);
+	if (talks)
+		print_counts(r, seconds);
+	if (listed && cat)
+		warn_of_prose(a, cat);
+	shoal_catalog_close(cat);
 }
 
 /* Printed by the rank that failed; a signal reaches all ranks, and rank 0 prints for them. A

@@ -27,7 +27,8 @@ static int unknown_option_of_all(const char *name)
 
 	if (near)
 		return cli_usage("", "unknown option '%s'; did you mean %s?", name, near);
-	return cli_usage("", "give a command first: options follow it, as in 'shoal ls %s'", name);
+	return cli_usage("", "unknown option '%s'; options follow a command, as in 'shoal ls -q'",
+			 name);
 }
 
 /* Not a command: suggest the most similar one, if there is one. */

@@ -310,9 +310,28 @@ static const char *find_key(const struct cli_command *c, const char *name)
 	return workload_key_called(key);
 }
 
-static int unknown_option(const struct parser *p, struct search *x, const char *text)
+/* What was probably meant by an option that does not exist. */
+static int answer_slip(const struct parser *p, const char *name, const char *text)
 {
-	const char *command = p->command->name, *key;
+	const char *command = p->command->name, *key = find_key(p->command, name);
+	struct search x = { .name = name, .distance = SIZE_MAX };
+
+	if (key)
+		return cli_usage(command, "unknown option '%s': write %s=VALUE without an option",
+				 text, key);
+	cli_each_option(p->command, search_similar, &x);
+	if (!text_is_near(name, x.distance)) {
+		x.near = NULL;
+		cli_each_option(p->command, search_beginning, &x);
+	}
+	if (x.near)
+		return cli_usage(command, "unknown option '%s'; did you mean --%s?", text, x.near);
+	return cli_usage(command, "unknown option '%s'", text);
+}
+
+static int unknown_option(const struct parser *p, const struct search *x, const char *text)
+{
+	const char *command = p->command->name;
 	char name[64];
 
 	if (x->nr > 1)
@@ -322,20 +341,7 @@ static int unknown_option(const struct parser *p, struct search *x, const char *
 	if (find_habit(command, x))
 		return cli_usage(command, "unknown option '%s': %s", text, find_habit(command, x));
 	snprintf(name, sizeof(name), "%.*s", (int)x->len, x->name);
-	x->name = name;
-	x->distance = SIZE_MAX;
-	key = find_key(p->command, name);
-	if (key)
-		return cli_usage(command, "unknown option '%s': write %s=VALUE without an option",
-				 text, key);
-	cli_each_option(p->command, search_similar, x);
-	if (!text_is_near(name, x->distance)) {
-		x->near = NULL;
-		cli_each_option(p->command, search_beginning, x);
-	}
-	if (x->near)
-		return cli_usage(command, "unknown option '%s'; did you mean --%s?", text, x->near);
-	return cli_usage(command, "unknown option '%s'", text);
+	return answer_slip(p, name, text);
 }
 
 /* Count options whose name begins with the letter. */

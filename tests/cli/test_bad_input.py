@@ -14,9 +14,14 @@ def test_without_a_command_it_tells_its_commands(shoal):
     assert result.stderr == shoal.good("--help")
 
 
-@pytest.mark.parametrize("command", ["frobnicate", "", "Index", "--bogus", "-x", "index.c"])
+@pytest.mark.parametrize("command", ["frobnicate", "", "Index", "index.c"])
 def test_an_unknown_command_is_named(shoal, fails, command):
     fails(shoal(command), 2, "unknown command '%s'" % command)
+
+
+@pytest.mark.parametrize("option", ["--bogus", "-x"])
+def test_an_option_before_the_command_is_told_where_it_belongs(shoal, fails, option):
+    fails(shoal(option, "ls"), 2, "unknown option '%s'; options follow a command" % option)
 
 
 def test_help_for_an_unknown_command_is_refused(shoal, fails):

@@ -58,7 +58,7 @@ CASES = [
     ("index d --outptu x", USAGE, "unknown option '--outptu'; did you mean --output?"),
     ("order c.cat --r 2", USAGE, "'--r' is ambiguous: --ranks, --rank, --remainder"),
     ("--verison", USAGE, "unknown option '--verison'; did you mean --version?"),
-    ("-q info c.cat", USAGE, "give a command first: options follow it, as in 'shoal ls -q'"),
+    ("-q info c.cat", USAGE, "unknown option '-q'; options follow a command, as in 'shoal ls -q'"),
     ("read c.cat --data-dir d", USAGE, "unknown option '--data-dir'; did you mean --data?"),
     ("merge c.cat -f -o x", USAGE, "unknown option '-f'; did you mean --force?"),
     ("index d -o=z.cat", USAGE, "write '-o z.cat' or '--output=z.cat'"),

@@ -476,7 +476,7 @@ def test_a_list_that_cannot_be_read_is_named(shoal, fails, tmp_path):
 
 
 def test_it_tells_names_repeated_and_blank_on_standard_error(shoal, tmp_path):
-    result = shoal("index", "-", "-o", tmp_path / "c", stdin=b"a\n\nb\na\n")
+    result = shoal("index", "-", "--root", "/nowhere", "-o", tmp_path / "c", stdin=b"a\n\nb\na\n")
     assert (result.returncode, result.stdout) == (0, b"")
     assert result.stderr.startswith(b"2 names in ")
     assert b"1 repeated" in result.stderr and b"1 blank" in result.stderr
@@ -489,9 +489,9 @@ def test_it_tells_nothing_of_repeated_and_blank_when_there_are_none(shoal, tmp_p
 
 
 def test_one_is_not_called_many(shoal, tmp_path):
-    result = shoal("index", "-", "-o", tmp_path / "c", stdin=b"a\n\na\n")
+    result = shoal("index", "-", "--root", "/nowhere", "-o", tmp_path / "c", stdin=b"a\n\na\n")
     assert re.fullmatch(rb"1 name in [\d.]+ m?s, 1 repeated dropped, 1 blank line\n", result.stderr)
-    result = shoal("index", "-", "-o", tmp_path / "c", stdin=b"a\n\n\nb\n")
+    result = shoal("index", "-", "--root", "/nowhere", "-o", tmp_path / "c", stdin=b"a\n\n\nb\n")
     assert re.fullmatch(rb"2 names in [\d.]+ m?s, 2 blank lines\n", result.stderr)
 
 
@@ -577,14 +577,14 @@ def test_output_that_is_a_directory_is_refused(shoal, fails, tmp_path):
 
 
 def test_output_to_a_device_is_refused_and_the_device_stays(shoal, fails):
-    fails(shoal("index", "-", "-q", "-o", "/dev/null", stdin=b"a\n"), 1, "'/dev/null' is not a regular file")
+    fails(shoal("index", "-", "-q", "-o", "/dev/null", stdin=b"a\n"), 1, "cannot write '/dev/null': it is not a regular file")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     assert not [name for name in os.listdir("/dev") if name.endswith(".partial")]
 
 
 def test_output_to_a_pipe_is_refused(shoal, fails, tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    fails(shoal("index", "-", "-q", "-o", tmp_path / "fifo", stdin=b"a\n"), 1, "is not a regular file")
+    fails(shoal("index", "-", "-q", "-o", tmp_path / "fifo", stdin=b"a\n"), 1, "fifo': it is not a regular file")
     assert contents(tmp_path) == ["fifo"]
 
 

@@ -243,6 +243,9 @@ def test_a_catalog_whose_data_has_moved_is_compared_elsewhere_with_data(shoal, p
 def test_a_text_that_is_no_list_is_noticed_by_names_that_are_not_there(shoal, place):
     done = shoal("index", "README.md", "-o", "x", cwd=place)
     assert done.returncode == 0 and b"warning: '%s' has none of the names" % bytes(place) in done.stderr
+    piped = shoal("index", "-", "-o", "p", stdin=b"a.jpg\n", cwd=place)  # names relative to d, and no --root
+    assert b"warning: '%s' has none of the names" % bytes(place) in piped.stderr and b"is standard input a list" in piped.stderr
+    assert b"warning" not in shoal("index", "-", "-o", "p", "--root", "d", stdin=b"a.jpg\n", cwd=place).stderr
     (place / "list").write_text("nowhere\nd/a.jpg\n")
     for options in ([], ["--root", "/nowhere"], ["--root", "s3://bucket"]):  # another machine's, perhaps
         assert b"warning" not in shoal("index", "list", "-o", "x", *options, cwd=place).stderr
