@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "base/err.h"
 #include "catalog/catalog_format.h"
+#include "sanitized.h"
 #include "shoal.h"
 
 #define TEST_ROOT "s3://bucket/data"

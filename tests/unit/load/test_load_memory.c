@@ -19,13 +19,6 @@
 #include "load/loader.h"
 #include "load/loader_private.h"
 
-/* What a sanitizer has beside the program's memory is not the loader's. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
-
 static char dir[] = "load-memory-XXXXXX";
 
 static uint64_t draw(uint64_t *state)
