@@ -3,7 +3,8 @@
  * a tab and the size) in random order through an engine. Prints a line per try: the engine, files
  * per second, MB per second, and CPU time per file over all threads, including kernel workers.
  *
- * find DIR -type f -printf '%P\t%s\n' | bench_engine DIR ENGINE IN_FLIGHT direct|buffered [TRIES]
+ * find DIR -type f -printf '%P\t%s\n' | bench_engine DIR ENGINE IN_FLIGHT direct|buffered [TRIES
+ * [THREADS]]
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -148,19 +149,22 @@ int main(int argc, char **argv)
 	struct load_engine *e = NULL;
 	struct load_request *request;
 	struct shoal_err err = { "" };
-	uint64_t in_flight, tries = 5;
+	uint64_t in_flight, tries = 5, threads = 0;
 	struct list l = read_list();
 	size_t cap = (size_t)load_cap(0, l.largest);
 
 	if (argc < 5 || parse_u64(argv[3], &in_flight) < 0 ||
-	    (argc > 5 && parse_u64(argv[5], &tries) < 0) || l.nr == 0)
-		die("usage: bench_engine DIR uring|threads|auto IN_FLIGHT direct|buffered [TRIES] < LIST");
+	    (argc > 5 && parse_u64(argv[5], &tries) < 0) ||
+	    (argc > 6 && parse_u64(argv[6], &threads) < 0) || l.nr == 0)
+		die("usage: bench_engine DIR uring|threads|auto IN_FLIGHT direct|buffered [TRIES [THREADS]] < LIST");
 	if (store_open(argv[1], NULL, &options.store, &err) < 0)
 		die(err.msg);
 	options.kind = strcmp(argv[2], "uring") == 0     ? LOAD_URING
 		       : strcmp(argv[2], "threads") == 0 ? LOAD_THREADS
 							 : LOAD_AUTO;
 	options.in_flight = (unsigned)in_flight;
+	options.threads = (unsigned)threads;
+	options.own_files = true;
 	options.direct = strcmp(argv[4], "direct") == 0;
 	options.pool_len = cap * in_flight;
 	options.pool = take_pool(options.pool_len);
@@ -169,8 +173,8 @@ int main(int argc, char **argv)
 		request[i] = (struct load_request){ .buf = options.pool + i * cap, .cap = cap };
 	if (!request || load_engine_new(&options, &e, &err) < 0)
 		die(err.msg);
-	printf("# %s: %s\n", load_engine_name(e), load_engine_detail(e));
 	for (uint64_t t = 0; t < tries; t++) {
+		char words[LOAD_DETAIL];
 		double cpu, us;
 
 		shuffle(&l);
@@ -179,8 +183,9 @@ int main(int argc, char **argv)
 		read_all(e, &l, request, (unsigned)in_flight);
 		us = now_us() - us;
 		cpu = cpu_us() - cpu;
-		printf("%s\t%.0f files/s\t%.0f MB/s\t%.2f us CPU/file\n", load_engine_name(e),
-		       (double)l.nr / us * 1e6, (double)l.bytes / us, cpu / (double)l.nr);
+		load_engine_describe(e, words);
+		printf("%s\t%.0f files/s\t%.0f MB/s\t%.2f us CPU/file\t%s\n", load_engine_name(e),
+		       (double)l.nr / us * 1e6, (double)l.bytes / us, cpu / (double)l.nr, words);
 	}
 	load_engine_free(e);
 	store_close(options.store);

@@ -1192,9 +1192,9 @@ SHOAL_CHECKED int shoal_batches_resume(const struct shoal_column *column,
 struct shoal_loader;
 
 enum shoal_engine {
-	SHOAL_ENGINE_AUTO,    /* io_uring if it works, otherwise threads */
+	SHOAL_ENGINE_AUTO,    /* io_uring, and threads where they are faster or it does not work */
 	SHOAL_ENGINE_URING,   /* files only */
-	SHOAL_ENGINE_THREADS, /* one per sample in flight */
+	SHOAL_ENGINE_THREADS, /* each reads one sample at a time */
 };
 
 struct shoal_load_options {
@@ -1202,7 +1202,8 @@ struct shoal_load_options {
 	const struct shoal_store_config *config; /* how to reach it, lent until the loader is open;
 						    NULL: from the environment */
 	enum shoal_engine engine;
-	bool direct;        /* bypass the page cache */
+	bool direct;      /* bypass the page cache */
+	unsigned threads; /* that read, 1 to 256; 0: as many as pay, which changes while it runs */
 	unsigned in_flight; /* samples that are read at once; 0: 64 */
 	unsigned prefetch;  /* batches that are read ahead; 0: 2 */
 	uint64_t slot;      /* bytes of the largest sample; 0: the largest in the catalog, or with
@@ -1337,8 +1338,8 @@ struct shoal_load_stats {
 	uint64_t sum_ids[2], sum_order[2];
 	uint64_t pool_bytes;        /* the most bytes of memory for samples so far */
 	uint64_t pool_now;          /* bytes of memory for samples now */
-	const char *engine;         /* "uring", "threads" or "s3". Lent */
-	const char *engine_detail;  /* a description. Lent */
+	const char *engine;         /* "uring", "threads" or "s3": what has read the most. Lent */
+	const char *engine_detail;  /* how many threads and why. Lent until the next call */
 	char first_errors[10][192]; /* messages of the first errors */
 	/*
 	 * Of successful reads: from the request to the end; of that, until the file was open, and

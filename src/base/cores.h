@@ -16,6 +16,18 @@ static inline unsigned cores_available(void)
 }
 
 /*
+ * cores_available(), or fewer if a control group limits the CPU time of this process: the number of
+ * cores that would use all of it, rounded up. It may change while the process runs.
+ */
+unsigned cores_allowed(void);
+
+/*
+ * The cores' worth of CPU time, rounded up, that the control groups of a process leave it: @groups
+ * is the text of its /proc/PID/cgroup, @root where the hierarchies are mounted. UINT_MAX: no limit.
+ */
+unsigned cores_quota(const char *groups, const char *root);
+
+/*
  * Move the calling thread to a core other than @core, if it may use another. Without this, two
  * threads that hand items to each other can be woken on the same core for up to 30 ms after all
  * cores were busy, while another core is idle.

@@ -40,6 +40,8 @@ const struct cli_option cli_load_options[] = {
 		  "reader.prefetch_size and reader.read_threads)"),
 	CLI_WORD("engine", "ENGINE", AT(engine), engines,
 		 "uring, threads or auto (default: uring for files; s3:// has its own)"),
+	CLI_COUNT("threads", "THREADS", AT(threads), 1, 256,
+		  "threads that read (default: as many as pay, chosen while it runs)"),
 	CLI_FLAG(0, "direct", AT(direct), "read files without the page cache (O_DIRECT)"),
 	CLI_OTHER(0, "data", "PLACE", take_data,
 		  "read samples from this directory or URI (default: the catalog's root); null "
@@ -106,6 +108,7 @@ void load_describe(FILE *f, const struct shoal_load_options *load)
 {
 	fprintf(f, "data: %s\nengine: %s\n", load->store ? load->store : "that of the catalog",
 		engines[load->engine]);
+	cli_describe_number(f, "threads", load->threads, 0, "as many as pay");
 	cli_describe_flag(f, "direct", load->direct);
 	cli_describe_number(f, "in-flight", load->in_flight, 0, "default");
 	cli_describe_number(f, "prefetch", load->prefetch, 0, "default");

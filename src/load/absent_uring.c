@@ -1,8 +1,8 @@
-/* In place of uring.c and crew.c, in a build without liburing: threads read files instead. */
+/* In place of uring.c, in a build without liburing: threads read files instead. */
 #include "load/engine_private.h"
 
-int load_crew_new(const struct load_engine_options *options, const struct load_engine *base,
-		  struct load_engine **ret_engine, struct shoal_err *err)
+int load_uring_new(const struct load_engine_options *options, const struct load_engine *base,
+		   struct load_engine **ret_engine, struct shoal_err *err)
 {
 	(void)options;
 	(void)base;

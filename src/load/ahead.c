@@ -16,6 +16,9 @@
 #define REAP_US 100000
 #define REAPED  64u
 
+/* Reads that are submitted at a time; a new epoch has to wait for them. */
+#define SUBMITTED 64u
+
 /* The minimum time between checks for stalls; each check visits all slots. */
 #define WATCH_NS 50000000
 
@@ -280,29 +283,42 @@ static void submit(struct shoal_loader *l, struct load_slot *s)
 	load_engine_submit(l->engine, r);
 }
 
+/* Without the lock: submit up to @most reads of a batch, in which only this thread uses what it
+ * changes here. */
+static void submit_some(struct shoal_loader *l, struct load_batch *b, unsigned most)
+{
+	while (b->nr_submitted < b->nr && most > 0) {
+		struct load_slot *s = &b->slot[b->nr_submitted++];
+
+		if (s->follows)
+			continue;
+		if (s->len > l->slot_bytes) {
+			b->sample[s->index].error = -EFBIG;
+			b->nr_done++;
+			continue;
+		}
+		submit(l, s);
+		most--;
+	}
+}
+
 /* With the lock held, which it releases meanwhile: submit reads until the engine is full. */
 static void submit_more(struct shoal_loader *l)
 {
-	while (l->rc == 0 && l->running == l->wanted && l->next_submit < l->next_fill &&
-	       load_engine_pending(l->engine) < l->options.in_flight) {
+	while (l->rc == 0 && l->running == l->wanted && l->next_submit < l->next_fill) {
 		struct load_batch *b = load_batch_of(l, l->next_submit);
+		unsigned pending = load_engine_pending(l->engine),
+			 depth = load_engine_depth(l->engine);
 
 		if (!b ||
 		    b->nr_submitted == b->nr) { /* taken already, or everything is in flight */
 			l->next_submit++;
 			continue;
 		}
-		if (b->slot[b->nr_submitted].follows) {
-			b->nr_submitted++;
-			continue;
-		}
-		if (b->slot[b->nr_submitted].len > l->slot_bytes) {
-			b->sample[b->nr_submitted++].error = -EFBIG;
-			b->nr_done++;
-			continue;
-		}
+		if (pending >= depth)
+			return;
 		pthread_mutex_unlock(&l->lock);
-		submit(l, &b->slot[b->nr_submitted++]);
+		submit_some(l, b, (unsigned)u64_min(depth - pending, SUBMITTED));
 		pthread_mutex_lock(&l->lock);
 		l->stats.nr_pages = l->cached.nr_pages;
 		l->stats.nr_cached = l->cached.nr_cached;
@@ -558,7 +574,7 @@ static void reap(struct shoal_loader *l)
 	struct shoal_err err = { "" };
 	int nr;
 
-	l->reaping = load_engine_pending(l->engine) < l->options.in_flight;
+	l->reaping = load_engine_pending(l->engine) < load_engine_depth(l->engine);
 	pthread_mutex_unlock(&l->lock);
 	load_engine_kick(l->engine);
 	nr = load_engine_reap(l->engine, done, REAPED, REAP_US, &err);

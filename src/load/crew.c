@@ -1,231 +1,156 @@
 /*
- * The crew: several io_uring rings for one owner. One thread with one ring is as fast as most
- * disks. If the files are in the page cache, or the device is faster than a core, that core is the
- * limit. Then helper threads, each with a ring of its own, take some of the submitted requests, a
- * few at a time, and the owner takes the rest; a faster thread takes more.
+ * The crew: one owner and several threads. One thread with one io_uring ring is as fast as most
+ * disks, for the least CPU time. If the files are in the page cache, or the device is faster than a
+ * core, that core is the limit. Then threads take the submitted requests, a few at a time.
  *
- * Helpers run only while the owner's thread has a core for itself and uses all of it. They cost
- * some CPU per request (locks and wakeups), and gain nothing if the device is the limit or if
- * there are more threads than cores.
+ * - Reads through the page cache on four cores or more: the threads make one call after another.
+ *   A ring would copy in the thread that submits, too, and a call costs less. Each thread has a
+ *   descriptor table of its own: with 16 threads and one table, opening and closing files takes
+ *   most of the time.
+ * - Direct reads, and on fewer cores: each thread has a ring of its own, and so has the owner.
+ * - Without io_uring, threads make calls for all reads.
+ *
+ * How many threads there are is decided while it runs: see pace.h.
  *
  * Measured with 200,000 files of 16 KB in the page cache on 2 cores: 118,000 files per second
- * without helpers, 220,000 with one (8.5 and 8.4 us of CPU per file).
+ * with one ring, 220,000 with two (8.5 and 8.4 us of CPU per file).
  */
-#include <pthread.h>
-#include <stdatomic.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/cores.h"
 #include "base/queue.h"
-#include "load/engine_private.h"
+#include "load/crew_private.h"
 
-/* More helpers would wait for the owner, which also looks up names and computes the order. */
-#define HELPERS_MAX 3u
+/* More threads with rings would wait for the owner, which also looks up names and computes the
+ * order. */
+#define RINGS_MAX 3u
 
-/* Requests that a thread takes at a time. */
-#define SHARE 16u
+/* From this number of cores on, threads make calls. */
+#define CALLS_FROM 4u
 
-/* How often the owner measures its load, and the share of that time on a core, in 16ths, at
- * which it adds or removes a helper. */
-#define LOOK_NS   10000000u
-#define BUSY_16TH 14u
-#define IDLE_16TH 8u
+/*
+ * Reads of this length or longer through the page cache are not for a ring on these cores: what is
+ * not cached is read ahead in steps of about this size, and a ring does not begin the next step by
+ * itself. On 16 cores, 300 KB not cached: 4,560 to 7,950 files per second with one ring, 10,600
+ * with 32 threads.
+ */
+#define LONG_READ (UINT64_C(128) << 10)
+
+/* How often it is checked which cores may be used. */
+#define CORES_NS 1000000000u
 
 /* How often, and after which pause, opening a file is retried when no descriptor was free. */
 #define GRACE          3u
 #define GRACE_PAUSE_NS 1000000
-
-/* A helper wakes up this often even if nothing is read. */
-#define HELPER_WAIT_US 100000
-
-struct helper {
-	struct crew *crew;
-	struct load_engine *ring; /* used by the thread from its start on; the thread frees it */
-	pthread_t thread;
-	unsigned number;
-	unsigned active; /* requests in this ring. Used by the thread only */
-};
-
-struct crew {
-	struct load_engine base;
-	/* Used by the owner only: */
-	struct load_engine *ring;
-	struct load_engine_options options; /* for further rings */
-	struct load_list fresh;             /* submitted, not kicked */
-	unsigned own;                       /* requests in the ring */
-	unsigned out;                       /* given to helpers and not returned */
-	uint64_t looked,
-		used; /* the time of the last measurement, and the CPU time used until then, ns */
-	unsigned nr_helpers, most; /* helpers that exist, and their limit */
-	unsigned take;             /* only the first this many take requests */
-	unsigned grace; /* how often requests that found no free descriptor have been retried */
-
-	atomic_bool wake_asked; /* another thread wants the owner not to wait */
-
-	pthread_mutex_t lock; /* protects everything below */
-	pthread_cond_t work;  /* requests are queued for helpers, or stop is set */
-	struct load_list queued, done;
-	unsigned nr_own;    /* `own`, readable by helpers */
-	unsigned nr_helped; /* requests in the helpers' rings */
-	unsigned idle;      /* idle helpers */
-	unsigned wanted;    /* `take`, readable by helpers */
-	bool alone;         /* no helpers any more: there are too few descriptors */
-	bool waiting;       /* the owner may be asleep in its ring */
-	bool stop;
-	int rc; /* the error of a helper's ring */
-	struct shoal_err err;
-	struct helper helper[HELPERS_MAX];
-};
 
 static struct crew *crew_of(struct load_engine *e)
 {
 	return (struct crew *)e;
 }
 
-/* Under the lock: whether a queued request may begin. */
-static bool is_work(const struct crew *c)
-{
-	return c->queued.head && c->nr_own + c->nr_helped < c->base.in_flight;
-}
+/* ---- The number of threads ---- */
 
-/* Under the lock: move up to SHARE queued requests to @l and count them in @count. Returns how
- * many. */
-static unsigned take_share(struct crew *c, struct load_list *l, unsigned *count)
-{
-	unsigned nr = 0;
-
-	for (; nr < SHARE && is_work(c); nr++) {
-		load_push(l, load_pop(&c->queued));
-		++*count;
-	}
-	return nr;
-}
-
-static void submit_all(struct load_engine *ring, struct load_list *l)
-{
-	for (struct load_request *r = load_pop(l); r; r = load_pop(l))
-		ring->ops->submit(ring, r);
-}
-
-/* ---- In the helpers ---- */
-
-/*
- * Under the lock: return to the owner the requests that a helper has read. A request that found
- * no free descriptor is left to the owner, and so are all later ones, so that the descriptors
- * that are held are closed soon.
- */
-static void give_back(struct helper *h)
-{
-	struct crew *c = h->crew;
-
-	for (struct load_request *r = load_pop(&h->ring->done); r; r = load_pop(&h->ring->done)) {
-		h->active--;
-		c->nr_helped--;
-		if (load_starved(r->result)) {
-			c->alone = true;
-			c->wanted = 0;
-			load_take_again(r);
-			load_push(&c->queued, r);
-		} else {
-			load_push(&c->done, r);
-		}
-	}
-}
-
-/* Execute one group of requests. Called and left with the lock held. */
-static void crew_serve(struct helper *h)
-{
-	struct crew *c = h->crew;
-	struct load_list mine = { NULL, NULL };
-	struct shoal_err err = { "" };
-	bool wake;
-	int rc;
-
-	if (h->number < c->wanted)
-		h->active += take_share(c, &mine, &c->nr_helped);
-	pthread_mutex_unlock(&c->lock);
-	submit_all(h->ring, &mine);
-	rc = h->ring->ops->wait(h->ring, HELPER_WAIT_US, &err);
-	pthread_mutex_lock(&c->lock);
-	give_back(h);
-	if (rc < 0 && c->rc == 0) {
-		c->rc = rc;
-		c->err = err;
-	}
-	wake = c->waiting && (c->done.head || c->queued.head || c->rc < 0);
-	if (!wake)
-		return;
-	c->waiting = false;
-	pthread_mutex_unlock(&c->lock);
-	load_engine_wake(c->ring);
-	pthread_mutex_lock(&c->lock);
-}
-
-static void *help(void *arg)
-{
-	struct helper *h = arg;
-	struct crew *c = h->crew;
-
-	pthread_mutex_lock(&c->lock);
-	while (!c->stop && c->rc == 0) {
-		if (h->active > 0 || (h->number < c->wanted && is_work(c))) {
-			crew_serve(h);
-			continue;
-		}
-		c->idle++;
-		pthread_cond_wait(&c->work, &c->lock);
-		c->idle--;
-	}
-	pthread_mutex_unlock(&c->lock);
-	h->ring = load_engine_free(h->ring);
-	return NULL;
-}
-
-/* ---- The number of helpers ---- */
-
-static uint64_t cpu_now(void)
-{
-	return clock_ns(CLOCK_THREAD_CPUTIME_ID);
-}
-
-/* If no helper can be started, the owner continues without and does not try again. */
-static void add_helper(struct crew *c)
+/* A ring for a thread. It must not take the last free descriptor, which files need. */
+static int crew_ring_new(struct crew *c, struct load_engine **ret_ring)
 {
 	struct load_engine base = { .store = c->base.store,
 				    .posix = c->base.posix,
 				    .direct = c->base.direct,
 				    .in_flight = c->base.in_flight };
-	struct helper *h = &c->helper[c->nr_helpers];
+	int spare = fcntl(base.posix->root_fd, F_DUPFD_CLOEXEC, 0), rc;
 
-	*h = (struct helper){ .crew = c, .number = c->nr_helpers };
-	if (load_uring_new(&c->options, &base, &h->ring, NULL) < 0) {
-		c->most = c->nr_helpers;
-	} else if (thread_start(&h->thread, help, h) < 0) {
-		h->ring = load_engine_free(h->ring);
-		c->most = c->nr_helpers;
-	} else {
-		c->nr_helpers++;
+	if (spare < 0)
+		return err_errno();
+	rc = load_uring_new(&c->options, &base, ret_ring, NULL);
+	syscall(SYS_close, spare); /* ThreadSanitizer does not see that rings close files */
+	return rc;
+}
+
+/* NULL if it cannot be started. */
+static struct crew_thread *crew_thread_new(struct crew *c)
+{
+	struct crew_thread *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->crew = c;
+	t->number = c->nr_threads;
+	pthread_cond_init(&t->work, NULL);
+	if ((c->by_calls || crew_ring_new(c, &t->ring) == 0) &&
+	    thread_start(&t->thread, crew_thread_main, t) == 0)
+		return t;
+	load_engine_free(t->ring);
+	pthread_cond_destroy(&t->work);
+	free(t);
+	return NULL;
+}
+
+/* Start threads until there are as many as wanted. If one cannot be started, the crew continues
+ * with those that it has and does not try again. */
+static void crew_start_threads(struct crew *c)
+{
+	while (c->nr_threads < c->pace.wanted) {
+		struct crew_thread *t = crew_thread_new(c);
+
+		if (!t) {
+			c->refused = true;
+			pace_limit(&c->pace, c->nr_threads);
+			return;
+		}
+		pthread_mutex_lock(&c->lock);
+		c->thread[c->nr_threads++] = t;
+		pthread_mutex_unlock(&c->lock);
 	}
 }
 
-/* From time to time: add a helper if the owner's core is fully used. */
+static void add_sums(const struct crew *c, uint64_t now, struct pace_sums *sums)
+{
+	for (unsigned i = 0; i < c->nr_threads; i++) {
+		const struct crew_thread *t = c->thread[i];
+		uint64_t since = t->since;
+
+		sums->cpu += t->cpu;
+		sums->busy += t->busy + (since && since < now ? now - since : 0);
+		sums->sampled += t->sampled;
+		sums->waited += t->waited;
+	}
+}
+
+/* More requests may be queued than in flight, so that threads that read fast need not wait. */
+static void crew_use_pace(struct crew *c)
+{
+	bool fast = c->by_calls && !c->pace.waits;
+
+	c->base.depth = c->base.in_flight + (fast ? c->pace.wanted * CREW_SHARE : 0);
+	c->now = c->pace.wanted;
+	c->peak = (unsigned)u64_max(c->peak, c->pace.wanted);
+	c->cores = c->pace.cores;
+	c->now_waits = c->pace.waits;
+}
+
+/* From time to time: decide how many threads there should be. */
 static void crew_check_load(struct crew *c, uint64_t now)
 {
-	uint64_t passed = now - c->looked, used;
+	struct pace_sums sums = { 0 };
 
-	if (passed < LOOK_NS)
+	if (!pace_is_due(&c->pace, now))
 		return;
-	used = cpu_now();
-	if (used - c->used > passed / 16 * BUSY_16TH) {
-		if (c->take == c->nr_helpers && c->take < c->most)
-			add_helper(c);
-		c->take += c->take < c->nr_helpers && c->take < c->most;
-	} else if (used - c->used < passed / 16 * IDLE_16TH && c->take > 0) {
-		c->take--;
+	if (now - c->looked_at_cores > CORES_NS) {
+		c->pace.cores = cores_allowed();
+		c->looked_at_cores = now;
 	}
-	c->looked = now;
-	c->used = used;
+	sums.owner_cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	add_sums(c, now, &sums);
+	pace_decide(&c->pace, &sums, now);
+	crew_start_threads(c);
+	crew_use_pace(c);
 }
 
 /* ---- The owner's side ---- */
@@ -234,17 +159,21 @@ static void crew_submit(struct load_engine *e, struct load_request *r)
 {
 	struct crew *c = crew_of(e);
 
-	if (c->take == 0 && c->out == 0) {
+	if (c->ring && c->pace.wanted == 0 && c->out == 0) {
 		c->own++;
+		c->nr_by_owner++;
 		c->ring->ops->submit(c->ring, r);
 	} else {
 		load_push(&c->fresh, r);
+		c->nr_fresh++;
 	}
 }
 
+/* Use no threads any more; without a ring, one. */
 static void stay_alone(struct crew *c)
 {
-	c->take = c->most = 0;
+	pace_limit(&c->pace, c->ring ? 0 : 1);
+	crew_use_pace(c);
 }
 
 /* Under the lock. */
@@ -252,13 +181,15 @@ static void crew_deliver(struct crew *c)
 {
 	if (c->alone)
 		stay_alone(c);
-	for (const struct load_request *r = c->fresh.head; r; r = r->next)
-		c->out++;
+	c->out += c->nr_fresh;
+	c->nr_queued += c->nr_fresh;
+	c->nr_fresh = 0;
 	load_splice(&c->queued, &c->fresh);
-	c->wanted = c->take;
+	c->wanted = c->pace.wanted;
+	c->share = c->by_calls && c->pace.waits ? 1 : CREW_SHARE;
 	c->nr_own = c->own;
-	if (c->idle > 0 && c->wanted > 0 && is_work(c))
-		pthread_cond_broadcast(&c->work); /* one of the first `wanted` must be woken */
+	if (c->nr_idle > 0)
+		crew_wake_threads(c);
 }
 
 static void crew_kick(struct load_engine *e)
@@ -270,15 +201,16 @@ static void crew_kick(struct load_engine *e)
 		crew_deliver(c);
 		pthread_mutex_unlock(&c->lock);
 	}
-	c->ring->ops->kick(c->ring);
+	if (c->own > 0)
+		c->ring->ops->kick(c->ring);
 }
 
-/* No descriptor was free: whether helpers hold some, or held some until a moment ago, because
+/* No descriptor was free: whether threads hold some, or held some until a moment ago, because
  * closing takes a while after the last read. Waits a little, so that retries do not use up a core.
- * */
+ */
 static bool may_be_freed(struct crew *c)
 {
-	if (c->nr_helpers == 0)
+	if (c->nr_threads == 0)
 		return false;
 	pthread_mutex_lock(&c->lock);
 	if (c->nr_helped > 0 || !c->alone)
@@ -295,7 +227,7 @@ static bool may_be_freed(struct crew *c)
 }
 
 /* No descriptor was free: begin a waiting request that needs none. Returns whether there was one.
- * */
+ */
 static bool crew_begin_open(struct crew *c)
 {
 	struct load_request *r;
@@ -304,18 +236,21 @@ static bool crew_begin_open(struct crew *c)
 		return false;
 	pthread_mutex_lock(&c->lock);
 	r = load_pop_open(&c->queued);
-	if (r)
+	if (r) {
+		c->nr_queued--;
 		c->nr_own++;
+	}
 	pthread_mutex_unlock(&c->lock);
 	if (!r)
 		return false;
 	c->out--;
 	c->own++;
+	c->nr_by_owner++;
 	c->ring->ops->submit(c->ring, r);
 	return true;
 }
 
-/* Reap the owner's ring. A request that found no free descriptor is retried while helpers may
+/* Reap the owner's ring. A request that found no free descriptor is retried while threads may
  * hold some. */
 static void collect(struct crew *c)
 {
@@ -332,21 +267,35 @@ static void collect(struct crew *c)
 	}
 }
 
-/* Under the lock: collect the requests that helpers have completed, and their errors. */
+/* Under the lock: collect the requests that threads have completed, and their errors. */
 static int collect_helped(struct crew *c, struct shoal_err *err)
 {
-	for (struct load_request *r = load_pop(&c->done); r; r = load_pop(&c->done)) {
-		load_push(&c->base.done, r);
-		c->out--;
-	}
+	load_splice(&c->base.done, &c->done);
+	c->out -= c->nr_done;
+	c->nr_done = 0;
 	if (c->rc < 0 && err)
 		*err = c->err;
 	return c->rc;
 }
 
-/* With helpers: queue new requests, collect completed ones, and take a group for the owner's
- * ring. */
-static int turn_with_helpers(struct crew *c, struct shoal_err *err)
+/*
+ * Under the lock: how many queued requests the owner reads by its ring. Threads that make calls
+ * leave it none while there are completed ones, which it has to return first; and then so few that
+ * they do not run out of them meanwhile.
+ */
+static unsigned share_of_owner(const struct crew *c)
+{
+	if (!c->ring || c->pace.is.fixed)
+		return c->ring && !c->by_calls ? CREW_SHARE : 0;
+	if (!c->by_calls || c->pace.wanted == 0)
+		return CREW_SHARE;
+	if (c->base.done.head)
+		return 0;
+	return (unsigned)u64_min(CREW_SHARE, c->nr_queued / (2 * (c->pace.wanted + 1)));
+}
+
+/* With threads: queue new requests, collect completed ones, and take some for the owner's ring. */
+static int turn_with_threads(struct crew *c, struct shoal_err *err)
 {
 	struct load_list mine = { NULL, NULL };
 	int rc;
@@ -354,48 +303,82 @@ static int turn_with_helpers(struct crew *c, struct shoal_err *err)
 	pthread_mutex_lock(&c->lock);
 	crew_deliver(c);
 	rc = collect_helped(c, err);
-	c->out -= take_share(c, &mine, &c->nr_own);
+	for (unsigned nr = share_of_owner(c); nr > 0 && crew_is_work(c); nr--) {
+		load_push(&mine, crew_pop(c));
+		c->nr_own++;
+		c->out--;
+		c->nr_by_owner++;
+	}
 	c->own = c->nr_own;
-	c->waiting = !c->base.done.head;
+	c->waiting = c->ring && !c->base.done.head ? CREW_IN_RING : CREW_AWAKE;
 	pthread_mutex_unlock(&c->lock);
-	submit_all(c->ring, &mine);
+	for (struct load_request *r = load_pop(&mine); r; r = load_pop(&mine))
+		c->ring->ops->submit(c->ring, r);
 	return rc;
 }
 
-/* After a wait: collect the requests that helpers have completed meanwhile. */
-static int look_at_helpers(struct crew *c, struct shoal_err *err)
+/* Wait until a thread has completed something, time is up or another thread wakes the owner. */
+static int wait_for_threads(struct crew *c, uint64_t left_us, struct shoal_err *err)
+{
+	/* A year stands for no timeout, and does not overflow. */
+	uint64_t until = clock_now() + u64_min(left_us, UINT64_C(31536000000000)) * 1000;
+	struct timespec end = clock_time(until);
+	int rc = 0;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->done.head && !c->wake_asked && c->rc == 0 && left_us > 0 && rc == 0) {
+		c->waiting = CREW_ON_CONDITION;
+		rc = pthread_cond_timedwait(&c->some, &c->lock, &end);
+	}
+	c->waiting = CREW_AWAKE;
+	rc = collect_helped(c, err);
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}
+
+/* After a wait in the ring: collect the requests that threads have completed meanwhile. */
+static int look_at_threads(struct crew *c, struct shoal_err *err)
 {
 	int rc;
 
 	pthread_mutex_lock(&c->lock);
-	c->waiting = false;
+	c->waiting = CREW_AWAKE;
 	c->nr_own = c->own;
 	rc = collect_helped(c, err);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }
 
-/* Wait until a request is done, time is up or another thread wakes the owner. Helpers wake the
+/* One round of waiting, of at most @left us. */
+static int crew_turn(struct crew *c, uint64_t left, struct shoal_err *err)
+{
+	bool helped = c->out > 0 || c->fresh.head;
+	int rc = helped ? turn_with_threads(c, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	if (c->own == 0 && helped)
+		return c->base.done.head ? 0 : wait_for_threads(c, left, err);
+	if (!c->ring) /* nothing is in flight */
+		return 0;
+	rc = c->ring->ops->wait(c->ring, c->base.done.head ? 0 : left, err);
+	collect(c);
+	return helped && rc == 0 ? look_at_threads(c, err) : rc;
+}
+
+/* Wait until a request is done, time is up or another thread wakes the owner. Threads wake the
  * ring, maybe later than needed, so that it returns with nothing; signals do not end this wait. */
 static int crew_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err)
 {
 	struct crew *c = crew_of(e);
 	uint64_t now = clock_now(), end = now + u64_min(timeout_us, UINT64_MAX / 4000) * 1000;
 	uint64_t left;
-	int rc = 0;
+	int rc;
 
 	crew_check_load(c, now);
 	do {
-		bool helped = c->out > 0 || c->fresh.head;
-
 		left = end > now ? (end - now) / 1000 : 0;
-		if (helped)
-			rc = turn_with_helpers(c, err);
-		if (rc == 0)
-			rc = c->ring->ops->wait(c->ring, e->done.head ? 0 : left, err);
-		collect(c);
-		if (helped && rc == 0)
-			rc = look_at_helpers(c, err);
+		rc = crew_turn(c, left, err);
 		now = clock_now();
 	} while (rc == 0 && !e->done.head && left > 0 && !c->wake_asked);
 	c->wake_asked = false;
@@ -404,35 +387,162 @@ static int crew_wait(struct load_engine *e, uint64_t timeout_us, struct shoal_er
 
 static void crew_wake(struct load_engine *e)
 {
-	crew_of(e)->wake_asked = true;
-	load_engine_wake(crew_of(e)->ring);
+	struct crew *c = crew_of(e);
+	bool on_condition;
+
+	pthread_mutex_lock(&c->lock);
+	c->wake_asked = true;
+	on_condition = c->waiting == CREW_ON_CONDITION;
+	if (on_condition)
+		pthread_cond_signal(&c->some);
+	pthread_mutex_unlock(&c->lock);
+	if (c->ring && !on_condition)
+		load_engine_wake(c->ring);
 }
 
 static void crew_free(struct load_engine *e)
 {
 	struct crew *c = crew_of(e);
 
+	c->stop_now = true;
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
 	c->queued = (struct load_list){ NULL, NULL };
-	pthread_cond_broadcast(&c->work);
+	for (unsigned i = 0; i < c->nr_threads; i++)
+		pthread_cond_signal(&c->thread[i]->work);
 	pthread_mutex_unlock(&c->lock);
-	for (unsigned i = 0; i < c->nr_helpers; i++)
-		pthread_join(c->helper[i].thread, NULL);
-	c->ring = load_engine_free(c->ring);
-	pthread_cond_destroy(&c->work);
+	for (unsigned i = 0; i < c->nr_threads; i++) {
+		pthread_join(c->thread[i]->thread, NULL);
+		pthread_cond_destroy(&c->thread[i]->work);
+		free(c->thread[i]);
+	}
+	load_engine_free(c->ring);
+	pthread_cond_destroy(&c->some);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
 
+/* ---- Description ---- */
+
+static const char *crew_name(const struct load_engine *e)
+{
+	const struct crew *c = (const struct crew *)e;
+
+	return !c->ring || (c->by_calls && c->nr_by_threads > c->nr_by_owner) ? "threads" : "uring";
+}
+
+/* Why there are so many threads. */
+static const char *crew_reason(const struct crew *c)
+{
+	if (c->pace.is.fixed) /* never changes, unless threads cannot be started */
+		return "as requested";
+	if (c->now_waits)
+		return "reads wait for the storage";
+	return c->ring ? "one core was not enough" : "reads do not wait";
+}
+
+/* Such as "12 of at most 15 threads on 16 cores: one core was not enough; registered buffers". */
+static void crew_describe(const struct load_engine *e, char *words, size_t room)
+{
+	const struct crew *c = (const struct crew *)e;
+	unsigned now = c->now, peak = c->peak;
+	char most[32] = "";
+
+	if (peak == 0) {
+		snprintf(words, room, "%s", c->base.detail);
+		return;
+	}
+	if (now != peak)
+		snprintf(most, sizeof(most), "%u of at most ", now);
+	snprintf(words, room, "%s%u thread%s %s on %u core%s: %s%s%s%s%.150s", most, peak,
+		 peak == 1 ? "" : "s", c->by_calls ? "with calls" : "with rings", c->cores,
+		 c->cores == 1 ? "" : "s", crew_reason(c),
+		 c->refused ? ", no more could be started" : "",
+		 c->nr_own_tables > 0 ? ", each with a table of open files" : "",
+		 c->base.detail[0] ? "; " : "", c->base.detail);
+}
+
 static const struct load_engine_ops crew_ops = {
-	.name = "uring",
 	.submit = crew_submit,
 	.kick = crew_kick,
 	.wait = crew_wait,
 	.wake = crew_wake,
+	.name_of = crew_name,
+	.describe = crew_describe,
 	.free = crew_free,
 };
+
+/* ---- Creating ---- */
+
+static void crew_init(struct crew *c, const struct load_engine_options *options)
+{
+	struct pace_limits limits = { .in_flight = options->in_flight,
+				      .most = c->by_calls ? PACE_MAX : RINGS_MAX,
+				      .fixed = options->threads,
+				      .ring = c->ring,
+				      .rings = !c->by_calls };
+	unsigned cores = cores_allowed();
+	pthread_condattr_t attr;
+
+	if (limits.fixed && limits.rings) { /* the owner's ring counts */
+		limits.most = PACE_MAX;
+		limits.fixed--;
+	}
+	c->base.ops = &crew_ops;
+	c->options = *options;
+	c->options.pool = NULL; /* registered once: the pages would count twice as locked memory */
+	c->own_tables = c->by_calls && options->own_files;
+	c->looked_at_cores = clock_now();
+	c->share = CREW_SHARE;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* users set the other limit */
+	pthread_cond_init(&c->some, &attr);
+	pthread_condattr_destroy(&attr);
+	pace_init(&c->pace, &limits, cores, c->looked_at_cores);
+}
+
+/* Without a ring there must be a thread. */
+static int crew_start(struct crew *c, struct load_engine **ret_engine, struct shoal_err *err)
+{
+	crew_start_threads(c);
+	crew_use_pace(c);
+	if (!c->ring && c->nr_threads == 0) {
+		crew_free(&c->base);
+		return err_set_errno(err, -EAGAIN, "cannot start a reading thread");
+	}
+	*ret_engine = &c->base;
+	return 0;
+}
+
+/* Whether threads that make calls will be faster than rings. */
+static bool calls_pay(const struct load_engine_options *o)
+{
+	if (o->kind == LOAD_URING || o->direct)
+		return false;
+	return o->threads > 0 || cores_allowed() >= CALLS_FROM;
+}
+
+bool load_calls_alone(const struct load_engine_options *o)
+{
+	return calls_pay(o) && o->own_files && o->mean_len >= LONG_READ;
+}
+
+int load_calls_new(const struct load_engine_options *options, const struct load_engine *base,
+		   struct load_engine **ret_engine, struct shoal_err *err)
+{
+	struct crew *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return err_set(err, -ENOMEM, "out of memory");
+	c->base = *base;
+	if (base->direct)
+		snprintf(c->base.detail, sizeof(c->base.detail), "direct%s%.190s",
+			 base->detail[0] ? "; " : "", base->detail);
+	c->by_calls = true;
+	crew_init(c, options);
+	return crew_start(c, ret_engine, err);
+}
 
 /* Create a crew, sized for the cores that this thread may run on. */
 int load_crew_new(const struct load_engine_options *options, const struct load_engine *base,
@@ -445,18 +555,12 @@ int load_crew_new(const struct load_engine_options *options, const struct load_e
 	if (rc < 0)
 		return rc;
 	*ret_engine = ring;
-	c = cores_available() > 1 ? calloc(1, sizeof(*c)) : NULL;
+	c = cores_allowed() > 1 || options->threads > 0 ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
-		return 0; /* one ring works without helpers */
+		return 0; /* one ring works without threads */
 	c->base = *ring;
-	c->base.ops = &crew_ops;
 	c->ring = ring;
-	c->options = *options;
-	c->options.pool = NULL; /* registered once: the pages would count twice as locked memory */
-	c->most = (unsigned)u64_min(cores_available() - 1, HELPERS_MAX);
-	c->looked = clock_now();
-	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->work, NULL);
-	*ret_engine = &c->base;
-	return 0;
+	c->by_calls = calls_pay(options);
+	crew_init(c, options);
+	return crew_start(c, ret_engine, err);
 }

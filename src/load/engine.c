@@ -203,6 +203,7 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 		.store = options->store,
 		.posix = store_posix_of(options->store),
 		.in_flight = options->in_flight,
+		.depth = options->in_flight,
 	};
 	struct shoal_err why = { "" };
 	int rc = engine_check_options(options, err);
@@ -217,7 +218,10 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 	}
 	if (options->kind == LOAD_URING)
 		return load_crew_new(options, &base, ret_engine, err);
-	if (options->kind == LOAD_AUTO && base.posix) {
+	if (options->kind == LOAD_AUTO && base.posix && load_calls_alone(options)) {
+		snprintf(base.detail, sizeof(base.detail),
+			 "io_uring is slower for long reads through the page cache");
+	} else if (options->kind == LOAD_AUTO && base.posix) {
 		rc = load_crew_new(options, &base, ret_engine, &why);
 		if (rc == 0 || rc == -ENOMEM)
 			return rc < 0 ? err_set_as(err, rc, &why, "%s", why.msg) : 0;
@@ -228,7 +232,9 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 	}
 	if (options->kind == LOAD_AUTO && store_s3_of(options->store))
 		return load_s3_new(&base, ret_engine, err);
-	return load_threads_new(&base, ret_engine, err);
+	if (base.posix)
+		return load_calls_new(options, &base, ret_engine, err);
+	return load_threads_new(options, &base, ret_engine, err);
 }
 
 /* ---- Wrappers ---- */
@@ -242,17 +248,25 @@ struct load_engine *load_engine_free(struct load_engine *e)
 
 const char *load_engine_name(const struct load_engine *e)
 {
-	return e->ops->name;
+	return e->ops->name_of ? e->ops->name_of(e) : e->ops->name;
 }
 
-const char *load_engine_detail(const struct load_engine *e)
+void load_engine_describe(const struct load_engine *e, char words[LOAD_DETAIL])
 {
-	return e->detail;
+	if (e->ops->describe)
+		e->ops->describe(e, words, LOAD_DETAIL);
+	else
+		snprintf(words, LOAD_DETAIL, "%s", e->detail);
 }
 
 unsigned load_engine_pending(const struct load_engine *e)
 {
 	return e->pending;
+}
+
+unsigned load_engine_depth(const struct load_engine *e)
+{
+	return e->depth;
 }
 
 static int check_request(const struct load_engine *e, const struct load_request *r)
@@ -261,7 +275,7 @@ static int check_request(const struct load_engine *e, const struct load_request 
 		return -EOVERFLOW;
 	if (r->cap < load_cap(r->off, r->len) || (uintptr_t)r->buf % LOAD_ALIGN != 0)
 		return -EINVAL;
-	return e->ops->by_store && !e->posix ? 0 : store_check_name_for(e->store, r->name, NULL);
+	return e->ops->by_store ? 0 : store_check_name_for(e->store, r->name, NULL);
 }
 
 void load_engine_submit(struct load_engine *e, struct load_request *r)

@@ -3,8 +3,8 @@
  *
  * The owner, one thread, submits requests and reaps completed ones, in any order. An engine reads
  * an extent of a file or object into memory that the request brings; it allocates nothing after
- * its creation. There are three kinds: threads, which read through any store; io_uring, for files;
- * and s3, for objects.
+ * its creation, but may start threads. There are three kinds: threads, which read through any
+ * store; io_uring, for files; and s3, for objects.
  *
  * Any thread may create an engine; from the first submit on, all calls are made by one thread.
  */
@@ -19,6 +19,7 @@
 
 #define LOAD_ALIGN         4096u
 #define LOAD_IN_FLIGHT_MAX 8192u
+#define LOAD_THREADS_MAX   256u
 
 /*
  * A file of which several extents are read, each by a request of its own. It is opened once (or
@@ -81,7 +82,10 @@ struct load_engine_options {
 	enum load_engine_kind kind; /* LOAD_AUTO: io_uring if it works and the store has files */
 	struct store *store;        /* lent */
 	unsigned in_flight; /* requests at once, 1 to LOAD_IN_FLIGHT_MAX; further ones are queued */
+	unsigned threads;   /* that read; 0: as many as pay, chosen while it runs */
 	bool direct;        /* O_DIRECT, if the store has files */
+	uint64_t mean_len;  /* of the requests, as expected; 0: not known */
+	bool own_files;     /* no request shares its file with others (load_request.file) */
 	uint8_t *pool;      /* the memory of all buffers, for io_uring to register; may be NULL */
 	size_t pool_len;
 };
@@ -94,9 +98,12 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 /* Waits for requests that have begun and drops the rest. @e may be NULL. Returns NULL. */
 struct load_engine *load_engine_free(struct load_engine *e);
 
-const char *load_engine_name(const struct load_engine *e); /* "uring", "threads" or "s3" */
-/* The choice and its reason, such as "registered buffers" or "io_uring is not permitted here". */
-const char *load_engine_detail(const struct load_engine *e);
+/* "uring", "threads" or "s3": what has read the most so far. From any thread. */
+const char *load_engine_name(const struct load_engine *e);
+/* The choice and its reason, such as "registered buffers" or "io_uring is not permitted here".
+ * From any thread. */
+#define LOAD_DETAIL 256
+void load_engine_describe(const struct load_engine *e, char words[LOAD_DETAIL]);
 
 /* Never waits, never fails: a request that cannot be started is reaped with its error. */
 void load_engine_submit(struct load_engine *e, struct load_request *r);
@@ -112,8 +119,9 @@ int load_engine_reap(struct load_engine *e, struct load_request **done, size_t m
 /* From any thread: make the owner's current or next reap return although nothing is done. */
 void load_engine_wake(struct load_engine *e);
 
-/* Requests submitted and not reaped. */
+/* Requests submitted and not reaped; and up to which number of them it pays to submit more. */
 unsigned load_engine_pending(const struct load_engine *e);
+unsigned load_engine_depth(const struct load_engine *e);
 
 /* Traffic over the network, if there was any. All numbers, to be added over ranks. */
 struct load_remote {

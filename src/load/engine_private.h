@@ -11,12 +11,15 @@ struct load_list {
 };
 
 struct load_engine_ops {
-	const char *name;
-	bool by_store; /* a store without files is read by store_read(), which checks names */
+	const char *name; /* NULL: name_of() */
+	bool by_store;    /* a store without files is read by store_read(), which checks names */
 	void (*submit)(struct load_engine *e, struct load_request *r);
 	void (*kick)(struct load_engine *e);
 	/* Wait until a request is on the list `done`, @timeout_us have passed, or a signal came. */
 	int (*wait)(struct load_engine *e, uint64_t timeout_us, struct shoal_err *err);
+	/* From any thread. NULL: `name`, and the engine's `detail`. */
+	const char *(*name_of)(const struct load_engine *e);
+	void (*describe)(const struct load_engine *e, char *words, size_t room);
 	/* From any thread: make wait, or the next one, end early. NULL: it ends when time is up. */
 	void (*wake)(struct load_engine *e);
 	/* The message for the error of a request, which is returned; 0 if there is none. May be
@@ -36,21 +39,28 @@ struct load_engine {
 	struct store_posix *posix; /* the same store; NULL if it has no files */
 	bool direct;
 	unsigned in_flight;
+	unsigned depth; /* requests that may be queued with profit: at least in_flight */
 	unsigned pending;
-	struct load_list done; /* not yet reaped. Used by the owner only, without a lock */
-	char detail[256];
+	struct load_list done;    /* not yet reaped. Used by the owner only, without a lock */
+	char detail[LOAD_DETAIL]; /* the choice and its reason, as far as they never change */
 };
 
 /* Constructors of the engines. @base has the common members filled in. */
 int load_uring_new(const struct load_engine_options *options, const struct load_engine *base,
 		   struct load_engine **ret_engine, struct shoal_err *err) MUST_USE;
-/* A ring, and further rings with threads of their own if one is not enough. */
+/* A ring, and threads if it is not enough. */
 int load_crew_new(const struct load_engine_options *options, const struct load_engine *base,
 		  struct load_engine **ret_engine, struct shoal_err *err) MUST_USE;
+/* Whether threads that make calls are faster than a ring, even if they are the only ones. */
+bool load_calls_alone(const struct load_engine_options *options);
+/* Threads that read files by calls, without a ring. */
+int load_calls_new(const struct load_engine_options *options, const struct load_engine *base,
+		   struct load_engine **ret_engine, struct shoal_err *err) MUST_USE;
 int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 		struct shoal_err *err) MUST_USE;
-int load_threads_new(const struct load_engine *base, struct load_engine **ret_engine,
-		     struct shoal_err *err) MUST_USE;
+/* Threads that read any other store. */
+int load_threads_new(const struct load_engine_options *options, const struct load_engine *base,
+		     struct load_engine **ret_engine, struct shoal_err *err) MUST_USE;
 
 /* ---- Lists ---- */
 

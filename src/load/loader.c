@@ -215,7 +215,10 @@ static int open_engine(struct shoal_loader *l, struct shoal_err *err)
 	struct shoal_catalog_info info;
 	struct load_engine_options eo = { .kind = kinds[l->options.engine],
 					  .in_flight = l->options.in_flight,
+					  .threads = l->options.threads,
 					  .direct = l->options.direct,
+					  .own_files = !l->files,
+					  .mean_len = mean_bytes(l),
 					  .pool = l->pool.bytes,
 					  .pool_len = l->pool.is.kept };
 	int rc;
@@ -259,6 +262,9 @@ static int loader_check_options(const struct shoal_load_options *o, struct shoal
 			       o->prefetch, PREFETCH_MAX);
 	if ((unsigned)o->engine > SHOAL_ENGINE_THREADS)
 		return err_set(err, -EINVAL, "there is no engine %u", (unsigned)o->engine);
+	if (o->threads > LOAD_THREADS_MAX)
+		return err_set(err, -EINVAL, "%u threads: there must be 1 to %u", o->threads,
+			       LOAD_THREADS_MAX);
 	if (o->memory && o->memory < LOAD_ALIGN)
 		return err_set(err, -EINVAL,
 			       "%" PRIu64 " bytes of memory hold no sample: there must be "
@@ -672,7 +678,7 @@ static void loader_count(const struct shoal_loader *l, struct shoal_load_stats *
 	ret_stats->pool_bytes = l->pool.peak;
 	ret_stats->pool_now = l->pool.now;
 	ret_stats->engine = load_engine_name(l->engine);
-	ret_stats->engine_detail = load_engine_detail(l->engine);
+	ret_stats->engine_detail = "";
 }
 
 void load_counts(const struct shoal_loader *loader, struct shoal_load_stats *ret_stats)
@@ -693,6 +699,8 @@ void shoal_loader_stats(const struct shoal_loader *loader, struct shoal_load_sta
 	ret_stats->latency = summary(&l->latency);
 	ret_stats->open = summary(&l->open);
 	ret_stats->read = summary(&l->read);
+	load_engine_describe(l->engine, l->detail);
+	ret_stats->engine_detail = l->detail;
 	pthread_mutex_unlock(&l->lock);
 }
 

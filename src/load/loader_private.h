@@ -98,6 +98,7 @@ struct shoal_loader {
 	struct load_cached cached;
 	pthread_t thread;
 	bool started;
+	char detail[LOAD_DETAIL]; /* lent to the caller */
 
 	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t work, news;

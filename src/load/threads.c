@@ -1,16 +1,15 @@
 /*
- * Reads by a pool of threads, one request per thread, through any store.
+ * Reads by a pool of threads, one request per thread, through a store without files; files are for
+ * a crew (crew.c).
  *
  * If reads take no time there is no pool, and the owner reads: 24 ranks on 2 cores spent more on
  * waking threads than on everything else (15.6 us of CPU per sample, and 5.1 without threads).
  */
-#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/queue.h"
 #include "load/engine_private.h"
@@ -37,13 +36,13 @@ struct threads {
 	pthread_mutex_t lock;   /* protects everything below, except what never changes */
 	pthread_cond_t work;    /* something is queued, or stop */
 	pthread_cond_t some;    /* something is done, and the owner waits for it */
-	pthread_cond_t freed;   /* a file was closed, and a thread waits for a descriptor */
+	pthread_cond_t freed;   /* a read has ended, and a thread waits for a descriptor */
 	struct load_list queued, done;
 	unsigned nr_queued, nr_done;
 	unsigned idle;    /* idle threads */
 	unsigned woken;   /* of those, signalled and not yet running */
 	unsigned busy;    /* threads that have a request */
-	unsigned starved; /* of those, waiting for another thread to close a file */
+	unsigned starved; /* of those, waiting for another thread to end its read */
 	uint64_t closed;  /* requests completed so far */
 	bool waiting;     /* the owner waits for a completion */
 	bool wake_asked;  /* the owner must not wait */
@@ -68,61 +67,17 @@ static void wake(struct threads *t)
 
 /* ---- In the threads ---- */
 
-static int read_file(const struct load_engine *e, struct load_request *r)
-{
-	ssize_t n = 0;
-	bool more = true;
-
-	r->fd = load_shared_fd(r);
-	if (r->fd < 0) {
-		r->fd = store_posix_open_file(e->posix, r->name, e->direct ? O_DIRECT : 0);
-		if (r->fd < 0)
-			return load_open_error(e, r, r->fd);
-		r->opens = true;
-		load_share_fd(r);
-	}
-	r->opened = clock_now();
-	while (more) {
-		struct load_piece p = load_next_piece(e, r);
-
-		n = pread(r->fd, p.buf, p.len, (off_t)p.off);
-		more = n < 0 ? errno == EINTR : load_took(e, r, (uint32_t)n);
-	}
-	load_settle(e, r, n < 0 ? err_errno() : 0);
-	return 0;
-}
-
 /* Store the result in r->result. */
 static void read_once(const struct load_engine *e, struct load_request *r)
 {
-	int rc;
+	size_t len = (size_t)r->len + !r->inside;
 
-	r->got = 0;
-	if (!e->posix) {
-		size_t len = (size_t)r->len + !r->inside;
-
-		r->result = r->etag ? store_read_if(e->store, r->name, r->etag, r->off, r->buf, len,
-						    NULL)
-				    : store_read(e->store, r->name, r->off, r->buf, len, NULL);
-		return;
-	}
-	rc = read_file(e, r);
-	if (rc < 0)
-		r->result = rc;
+	r->result = r->etag ? store_read_if(e->store, r->name, r->etag, r->off, r->buf, len, NULL)
+			    : store_read(e->store, r->name, r->off, r->buf, len, NULL);
 }
 
-static void threads_close_files(struct load_request *r)
-{
-	struct load_closing c = load_release_file(r);
-
-	if (c.own >= 0)
-		close(c.own);
-	if (c.shared >= 0)
-		close(c.shared);
-}
-
-/* Wait under the lock until another thread has closed its file, so that more than @before were
- * closed. False if there is no such thread: all that have a request are waiting too. */
+/* Wait under the lock until another thread has ended its read, so that more than @before have
+ * ended. False if there is no such thread: all that have a request are waiting too. */
 static bool wait_for_descriptor(struct threads *t, uint64_t before)
 {
 	if (t->closed == before)
@@ -134,20 +89,6 @@ static bool wait_for_descriptor(struct threads *t, uint64_t before)
 	return t->closed != before && !t->stop;
 }
 
-static void threads_serve(struct threads *t, struct load_request *r);
-
-/* Take a queued request that needs no descriptor because its shared file is open. */
-static bool serve_open(struct threads *t)
-{
-	struct load_request *r = t->stop ? NULL : load_pop_open(&t->queued);
-
-	if (!r)
-		return false;
-	t->nr_queued--;
-	threads_serve(t, r); /* does not recurse further: its file stays open until it is done */
-	return true;
-}
-
 /* Called and left with the lock held. */
 static void threads_serve(struct threads *t, struct load_request *r)
 {
@@ -155,17 +96,14 @@ static void threads_serve(struct threads *t, struct load_request *r)
 
 	t->busy++;
 	do {
-		/* Read before the attempt, so that a file closed meanwhile is not missed. */
+		/* Read before the attempt, so that a read that ends meanwhile is not missed. */
 		before = t->closed;
 		pthread_mutex_unlock(&t->lock);
 		read_once(&t->base, r);
-		if (!load_starved(r->result))
-			threads_close_files(r);
 		r->finished = clock_now();
 		pthread_mutex_lock(&t->lock);
-	} while (load_starved(r->result) && (wait_for_descriptor(t, before) || serve_open(t)));
-	if (load_starved(r->result))
-		threads_close_files(r);
+	} while (load_starved(r->result) && wait_for_descriptor(t, before));
+	(void)load_release_file(r); /* it was not opened: only counted */
 	t->busy--;
 	t->closed++;
 	load_push(&t->done, r);
@@ -329,7 +267,7 @@ static void init_lock(struct threads *t)
 	pthread_condattr_destroy(&attr);
 }
 
-/* "64 threads, direct; <why threads>" */
+/* "64 threads; <why threads>" */
 static void threads_describe(struct threads *t, unsigned asked)
 {
 	char why[sizeof(t->base.detail)];
@@ -339,17 +277,17 @@ static void threads_describe(struct threads *t, unsigned asked)
 		snprintf(t->base.detail, sizeof(t->base.detail), "none: reads take no time here");
 		return;
 	}
-	snprintf(t->base.detail, sizeof(t->base.detail), "%u thread%s%s%s%s%.190s", t->nr_threads,
+	snprintf(t->base.detail, sizeof(t->base.detail), "%u thread%s%s%s%.190s", t->nr_threads,
 		 t->nr_threads == 1 ? "" : "s",
-		 t->nr_threads < asked ? ", no more could be started" : "",
-		 t->base.direct ? ", direct" : "", why[0] ? "; " : "", why);
+		 t->nr_threads < asked ? ", no more could be started" : "", why[0] ? "; " : "",
+		 why);
 }
 
-int load_threads_new(const struct load_engine *base, struct load_engine **ret_engine,
-		     struct shoal_err *err)
+int load_threads_new(const struct load_engine_options *options, const struct load_engine *base,
+		     struct load_engine **ret_engine, struct shoal_err *err)
 {
-	unsigned nr =
-		base->store->traits.instant ? 0 : (unsigned)u64_min(base->in_flight, THREADS_MAX);
+	uint64_t most = options->threads ? options->threads : THREADS_MAX;
+	unsigned nr = base->store->traits.instant ? 0 : (unsigned)u64_min(base->in_flight, most);
 	struct threads *t = calloc(1, sizeof(*t) + nr * sizeof(t->thread[0]));
 	int rc = 0;
 

@@ -1,0 +1,392 @@
+/* The threads of a crew. */
+#include <errno.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "load/crew_private.h"
+
+/* How many threads are being woken at once. The first of them to run wakes more if there is still
+ * work: if reads take no time, one thread does them all before a second could start. */
+#define WAKING_MAX 4u
+
+/* The owner is not woken for each request while there are queued ones: only for this many, or for
+ * one that took so long that waking costs little in comparison. */
+#define DONE_MANY    16u
+#define DONE_SLOW_NS 50000u
+
+/* A thread with a ring wakes up this often even if nothing is read. */
+#define RING_WAIT_US 100000u
+
+/* One of so many reads is examined; each, if they take long. */
+#define SAMPLE_1_OF 16u
+
+/* How often opening a file is attempted if no descriptor is free and none will be closed, and the
+ * pause before. */
+#define STARVED_TRIES    16u
+#define STARVED_PAUSE_NS 1000000
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#define UNSHARE_TABLE 2u /* CLOSE_RANGE_UNSHARE */
+
+/* ThreadSanitizer takes equal numbers in different tables for the same descriptor. */
+#if defined(__SANITIZE_THREAD__)
+#define OWN_TABLES false
+#else
+#define OWN_TABLES true
+#endif
+
+/* ---- A descriptor table of its own ---- */
+
+static void close_range_of(unsigned first, unsigned last, unsigned flags)
+{
+	if (first <= last)
+		(void)!syscall(SYS_close_range, first, last, flags);
+}
+
+/*
+ * Give the calling thread a descriptor table of its own, with only @fd and the standard error in
+ * it. Threads that share a table wait for each other whenever they open or close a file. What the
+ * process closes must not stay open here, such as an end of a pipe.
+ */
+static bool leave_table(int fd)
+{
+	unsigned keep = (unsigned)fd;
+
+	if (!OWN_TABLES || fd < 0)
+		return false;
+	if (syscall(SYS_close_range, (keep > 2 ? keep : 2) + 1, ~0u, UNSHARE_TABLE) < 0)
+		return false; /* before Linux 5.9, or not permitted */
+	for (unsigned i = 0; i < 2; i++)
+		if (i != keep)
+			close_range_of(i, i, 0);
+	if (keep > 2)
+		close_range_of(3, keep - 1, 0);
+	return true;
+}
+
+/* ---- Under the lock ---- */
+
+/* An idle thread that takes requests; PACE_MAX: there is none. */
+static unsigned find_idle(const struct crew *c)
+{
+	for (unsigned i = 0; i < CREW_SET && c->nr_idle > 0 && 64 * i < c->wanted; i++)
+		if (c->idle[i]) {
+			unsigned k = 64 * i + (unsigned)__builtin_ctzll(c->idle[i]);
+
+			return k < c->wanted ? k : PACE_MAX;
+		}
+	return PACE_MAX;
+}
+
+void crew_wake_threads(struct crew *c)
+{
+	unsigned nr = (unsigned)u64_divide_up(c->nr_queued, c->share), i;
+
+	while (c->waking < nr && c->waking < WAKING_MAX && crew_is_work(c)) {
+		i = find_idle(c);
+		if (i == PACE_MAX)
+			return;
+		c->idle[i / 64] &= ~(UINT64_C(1) << i % 64);
+		c->nr_idle--;
+		c->waking++;
+		pthread_cond_signal(&c->thread[i]->work);
+	}
+}
+
+/* Wait until requests are queued for this thread, or the crew ends. */
+static void crew_rest(struct crew_thread *t)
+{
+	struct crew *c = t->crew;
+	uint64_t bit = UINT64_C(1) << t->number % 64;
+
+	c->idle[t->number / 64] |= bit;
+	c->nr_idle++;
+	while (c->idle[t->number / 64] & bit && !c->stop)
+		pthread_cond_wait(&t->work, &c->lock);
+	if (c->idle[t->number / 64] & bit) {
+		c->idle[t->number / 64] &= ~bit;
+		c->nr_idle--;
+	} else {
+		c->waking--;
+	}
+}
+
+/* So many requests at once that the other threads have as many. */
+static unsigned crew_share(const struct crew *c)
+{
+	return (unsigned)u64_min(c->share, c->nr_queued / (2 * u64_max(c->wanted, 1)) + 1);
+}
+
+/* Wake the owner, if it waits, for what is done. */
+static void tell_owner(struct crew *c, bool now)
+{
+	enum crew_wait waiting = c->waiting;
+
+	if (waiting == CREW_AWAKE || !(now || c->nr_done >= DONE_MANY || c->nr_queued == 0))
+		return;
+	c->waiting = CREW_AWAKE; /* one wake-up is enough */
+	if (waiting == CREW_ON_CONDITION)
+		pthread_cond_signal(&c->some);
+	else
+		load_engine_wake(c->ring); /* does not wait */
+}
+
+/* ---- Reading by calls ---- */
+
+static int read_file(const struct load_engine *e, struct load_request *r)
+{
+	ssize_t n = 0;
+	bool more = true;
+
+	r->fd = load_shared_fd(r);
+	if (r->fd < 0) {
+		r->fd = store_posix_open_file(e->posix, r->name, e->direct ? O_DIRECT : 0);
+		if (r->fd < 0)
+			return load_open_error(e, r, r->fd);
+		r->opens = true;
+		load_share_fd(r);
+	}
+	r->opened = clock_now();
+	while (more) {
+		struct load_piece p = load_next_piece(e, r);
+
+		n = pread(r->fd, p.buf, p.len, (off_t)p.off);
+		more = n < 0 ? errno == EINTR : load_took(e, r, (uint32_t)n);
+	}
+	load_settle(e, r, n < 0 ? err_errno() : 0);
+	return 0;
+}
+
+static void crew_close_files(struct load_request *r)
+{
+	struct load_closing c = load_release_file(r);
+
+	if (c.own >= 0)
+		close(c.own);
+	if (c.shared >= 0)
+		close(c.shared);
+}
+
+/* A request that found no free descriptor keeps its files, to be retried. */
+static void read_now(const struct load_engine *e, struct load_request *r)
+{
+	int rc;
+
+	r->got = 0;
+	rc = read_file(e, r);
+	if (rc < 0)
+		r->result = rc;
+	if (!load_starved(rc))
+		crew_close_files(r);
+	r->finished = clock_now();
+}
+
+static uint64_t timeval_ns(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_usec * 1000u;
+}
+
+/* Read, and find out whether that had to wait. */
+static void read_examined(struct crew_thread *t, struct load_request *r)
+{
+	struct rusage before, after;
+	uint64_t began = clock_now(), weight = t->unsampled;
+
+	t->unsampled = 0;
+	getrusage(RUSAGE_THREAD, &before);
+	read_now(&t->crew->base, r);
+	getrusage(RUSAGE_THREAD, &after);
+	t->spacing = r->finished - began > DONE_SLOW_NS ? 1 : SAMPLE_1_OF;
+	t->cpu = timeval_ns(&after.ru_utime) + timeval_ns(&after.ru_stime);
+	t->sampled += weight;
+	if (after.ru_nvcsw > before.ru_nvcsw)
+		t->waited += weight;
+}
+
+/* Under the lock: return a request that was read. */
+static void put_done(struct crew *c, struct load_request *r)
+{
+	load_push(&c->done, r);
+	c->nr_done++;
+}
+
+/*
+ * Under the lock, which it releases meanwhile: no descriptor was free for @r. With a ring, the
+ * owner reads it and all later ones, so that the descriptors that are held are closed soon.
+ * Otherwise one thread reads, first the requests whose shared file is open: the last of them
+ * closes it.
+ */
+static void crew_starve(struct crew *c, struct load_request *r)
+{
+	struct load_request *open;
+
+	c->alone = true;
+	c->wanted = c->ring ? 0 : 1;
+	if (!c->ring && c->starved >= STARVED_TRIES && c->nr_helped <= 1) {
+		crew_close_files(r);
+		put_done(c, r);
+		return;
+	}
+	open = load_pop_open(&c->queued);
+	r->fd = -1; /* as load_take_again(), but its file was not released */
+	r->got = 0;
+	load_push_front(&c->queued, r);
+	if (open)
+		load_push_front(&c->queued, open);
+	c->nr_queued++;
+	if (open || c->ring)
+		return;
+	c->starved++;
+	pthread_mutex_unlock(&c->lock);
+	nanosleep(&(struct timespec){ .tv_nsec = STARVED_PAUSE_NS }, NULL);
+	pthread_mutex_lock(&c->lock);
+}
+
+/* Under the lock: return what was read, in the sequence in which it was read. */
+static void return_done(struct crew *c, struct load_list *mine, unsigned nr, bool slow)
+{
+	if (nr > 0)
+		c->starved = 0;
+	load_splice(&c->done, mine);
+	c->nr_done += nr;
+	c->nr_by_threads += nr;
+	tell_owner(c, slow);
+}
+
+/* Read @todo. Called without the lock; left with it. */
+static void read_share(struct crew_thread *t, struct load_list *todo)
+{
+	struct load_list mine = { NULL, NULL }, starved = { NULL, NULL };
+	struct crew *c = t->crew;
+	uint64_t last = t->since, finished;
+	struct load_request *r;
+	bool slow = false;
+	unsigned nr = 0;
+
+	while ((r = c->stop_now ? NULL : load_pop(todo))) {
+		if (++t->unsampled >= t->spacing)
+			read_examined(t, r);
+		else
+			read_now(&c->base, r);
+		finished = r->finished;
+		slow = finished - last > DONE_SLOW_NS;
+		last = finished;
+		if (load_starved(r->result)) {
+			load_push(&starved, r);
+			continue;
+		}
+		load_push(&mine, r);
+		nr++;
+		if (slow && todo->head) {
+			pthread_mutex_lock(&c->lock);
+			return_done(c, &mine, nr, true);
+			pthread_mutex_unlock(&c->lock);
+			nr = 0;
+		}
+	}
+	pthread_mutex_lock(&c->lock);
+	return_done(c, &mine, nr, slow);
+	while ((r = load_pop(&starved)))
+		crew_starve(c, r);
+}
+
+/* Take some requests and read them. Called and left with the lock held. */
+static void serve_by_calls(struct crew_thread *t)
+{
+	struct load_list todo = { NULL, NULL };
+	struct crew *c = t->crew;
+	uint64_t now;
+
+	for (unsigned nr = crew_share(c); nr > 0 && c->queued.head; nr--)
+		load_push(&todo, crew_pop(c));
+	c->nr_helped++;
+	crew_wake_threads(c);
+	pthread_mutex_unlock(&c->lock);
+	t->since = clock_now();
+	read_share(t, &todo);
+	c->nr_helped--;
+	now = clock_now();
+	t->busy += now - t->since;
+	t->since = 0;
+	tell_owner(c, c->rc < 0 || (c->alone && c->queued.head));
+}
+
+/* ---- Reading by a ring ---- */
+
+/*
+ * Under the lock: return to the owner the requests that this ring has read. A request that found
+ * no free descriptor is left to the owner, and so are all later ones, so that the descriptors
+ * that are held are closed soon.
+ */
+static void return_from_ring(struct crew_thread *t)
+{
+	struct crew *c = t->crew;
+
+	for (struct load_request *r = load_pop(&t->ring->done); r; r = load_pop(&t->ring->done)) {
+		t->active--;
+		c->nr_helped--;
+		if (load_starved(r->result)) {
+			c->alone = true;
+			c->wanted = 0;
+			load_take_again(r);
+			load_push(&c->queued, r);
+			c->nr_queued++;
+		} else {
+			put_done(c, r);
+			c->nr_by_threads++;
+		}
+	}
+}
+
+/* Execute one group of requests. Called and left with the lock held. */
+static void serve_by_ring(struct crew_thread *t)
+{
+	struct crew *c = t->crew;
+	struct load_list mine = { NULL, NULL };
+	struct shoal_err err = { "" };
+	int rc;
+
+	for (unsigned nr = 0; nr < c->share && t->number < c->wanted && crew_is_work(c); nr++) {
+		load_push(&mine, crew_pop(c));
+		c->nr_helped++;
+		t->active++;
+	}
+	crew_wake_threads(c);
+	pthread_mutex_unlock(&c->lock);
+	for (struct load_request *r = load_pop(&mine); r; r = load_pop(&mine))
+		t->ring->ops->submit(t->ring, r);
+	rc = t->ring->ops->wait(t->ring, RING_WAIT_US, &err);
+	pthread_mutex_lock(&c->lock);
+	return_from_ring(t);
+	if (rc < 0 && c->rc == 0) {
+		c->rc = rc;
+		c->err = err;
+	}
+	tell_owner(c, c->done.head || c->queued.head || c->rc < 0);
+}
+
+void *crew_thread_main(void *arg)
+{
+	struct crew_thread *t = arg;
+	struct crew *c = t->crew;
+
+	if (c->own_tables && leave_table(c->base.posix->root_fd))
+		c->nr_own_tables++;
+	pthread_mutex_lock(&c->lock);
+	while (!c->stop && c->rc == 0) {
+		if (t->active == 0 && !(t->number < c->wanted && crew_is_work(c))) {
+			crew_wake_threads(c); /* it may have been woken in place of another */
+			crew_rest(t);
+		} else if (t->ring) {
+			serve_by_ring(t);
+		} else {
+			serve_by_calls(t);
+		}
+	}
+	pthread_mutex_unlock(&c->lock);
+	t->ring = load_engine_free(t->ring);
+	return NULL;
+}
