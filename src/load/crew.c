@@ -287,7 +287,7 @@ static unsigned share_of_owner(const struct crew *c)
 {
 	if (!c->ring || c->pace.is.fixed)
 		return c->ring && !c->by_calls ? CREW_SHARE : 0;
-	if (!c->by_calls || c->pace.wanted == 0)
+	if (!c->by_calls || c->pace.wanted == 0 || c->pace.waits)
 		return CREW_SHARE;
 	if (c->base.done.head)
 		return 0;

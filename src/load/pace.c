@@ -38,7 +38,7 @@ void pace_init(struct pace *p, const struct pace_limits *limits, unsigned cores,
 	*p = (struct pace){ .is = *limits, .cores = cores, .looked = now };
 	p->is.most = clamp(p->is.most, 1, PACE_MAX);
 	p->is.fixed = clamp(p->is.fixed, 0, clamp(limits->in_flight, 1, p->is.most));
-	p->wanted = p->is.fixed ? p->is.fixed : p->is.ring ? 0 : clamp(2, 1, pace_most(p));
+	p->wanted = p->is.fixed ? p->is.fixed : p->is.ring ? 0 : pace_most(p);
 }
 
 void pace_limit(struct pace *p, unsigned most)
@@ -112,7 +112,7 @@ void pace_decide(struct pace *p, const struct pace_sums *sums, uint64_t now)
 	p->last.cpu = sums->cpu;
 	p->last.busy = sums->busy;
 	pace_update_waits(p, sums);
-	if (p->is.rings || (p->is.ring && p->wanted == 0))
+	if (p->is.rings || (p->is.ring && (p->wanted == 0 || p->waits)))
 		wanted = for_owner(p, owner, passed);
 	else if (p->is.ring && !is_share(owner + cpu, 8, passed))
 		wanted = p->wanted / 2;

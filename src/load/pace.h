@@ -10,7 +10,8 @@
  *   as requests in flight if the queue keeps them busy, unless they fill all cores.
  *
  * A crew that has a ring begins without threads, gets them once the owner's core is full, and is
- * without them again once half a core could do all the work.
+ * without them again once half a core could do all the work. Reads that wait cost less in the ring:
+ * it keeps them, and threads are added one by one while the owner's core is full.
  *
  * The rate of reading is deliberately not used: over the 10 ms between two decisions, it varies by
  * more than one thread in sixteen adds.

@@ -3,15 +3,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bits.h"
 #include "base/buf.h"
+#include "base/cores.h"
 #include "base/name.h"
 #include "base/publish.h"
 #include "base/queue.h"
@@ -754,9 +757,59 @@ static void names_are_compared_as_bytes(void **state)
 				check_compare(a_len, b_len, at);
 }
 
+/* ---- cores ---- */
+
+/* A file below @root, in directories that are made. */
+static void put_limit(const char *root, const char *name, const char *text)
+{
+	char path[200];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	for (char *slash = strchr(path + strlen(root) + 1, '/'); slash;
+	     slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		(void)!mkdir(path, 0777);
+		*slash = '/';
+	}
+	file_write(path, text, strlen(text));
+}
+
+static void the_least_quota_of_all_groups_around_counts(void **state)
+{
+	char root[] = "cores-XXXXXX", command[40];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	assert_int_equal(cores_quota("0::/a/b\n", root), UINT_MAX); /* there is nothing */
+	put_limit(root, "a/b/cpu.max", "max 100000\n");
+	assert_int_equal(cores_quota("0::/a/b\n", root), UINT_MAX);
+	put_limit(root, "a/cpu.max", "150000 100000\n");
+	assert_int_equal(cores_quota("0::/a/b\n", root), 2);
+	assert_int_equal(cores_quota("0::/c\n", root), UINT_MAX);
+	put_limit(root, "a/b/cpu.max", "50000 100000\n");
+	assert_int_equal(cores_quota("0::/a/b\n", root), 1);
+	put_limit(root, "cpu.max", "20000 100000\n"); /* as a container sees its own group */
+	assert_int_equal(cores_quota("0::/elsewhere\n", root), 1);
+	put_limit(root, "cpu.max", "not a number\n");
+	assert_int_equal(cores_quota("0::/elsewhere\n", root), UINT_MAX);
+	/* The older hierarchy. */
+	put_limit(root, "cpu/x/cpu.cfs_quota_us", "-1\n");
+	put_limit(root, "cpu/x/cpu.cfs_period_us", "100000\n");
+	assert_int_equal(cores_quota("4:memory:/x\n3:cpuset,cpu,cpuacct:/x\n0::/\n", root),
+			 UINT_MAX);
+	put_limit(root, "cpu/x/cpu.cfs_quota_us", "320000\n");
+	assert_int_equal(cores_quota("4:memory:/x\n3:cpuset,cpu,cpuacct:/x\n0::/\n", root), 4);
+	assert_int_equal(cores_quota("4:memory:/x\n3:cpuset,cpuacct:/x\n", root), UINT_MAX);
+	assert_int_equal(cores_quota("no colon\n", root), UINT_MAX);
+	assert_in_range(cores_allowed(), 1, cores_available());
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_least_quota_of_all_groups_around_counts),
 		cmocka_unit_test(a_buffer_grows_to_its_limit_and_keeps_its_error),
 		cmocka_unit_test(a_field_of_bits_comes_back_from_any_place_at_any_width),
 		cmocka_unit_test(bits_past_the_end_are_zero),
