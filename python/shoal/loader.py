@@ -222,6 +222,8 @@ class Loader:
     is the maximum number of steps of an epoch: nothing is read for later ones. s3 is the
     configuration of the bucket if it differs from the catalog's (Catalog.s3).
 
+    Files are read by as many threads as pay, or by `threads` (1 to 256).
+
     A loader belongs to one thread of one process. `worker` of `workers` shares a rank: it takes
     every workers-th step.
     """
@@ -234,7 +236,7 @@ class Loader:
                  object_size: Optional[Size] = None, timeout: Optional[Seconds] = None, stall: Seconds = 10.0,
                  worker: int = 0, workers: int = 1, if_match: bool = False, memory: Optional[Size] = None,
                  ids: Optional[range] = None, steps: Optional[int] = None, s3: Optional[S3Config] = None,
-                 lanes: Optional[int] = None, lane_batch: Optional[int] = None) -> None:
+                 lanes: Optional[int] = None, lane_batch: Optional[int] = None, threads: Optional[int] = None) -> None:
         self.handle = None
         self._closed = False
         self.audit: Optional[Audit] = None
@@ -252,7 +254,8 @@ class Loader:
         # taken.
         self._options = (None if data is None else os.fsdecode(data), _choice("engine", engine, ENGINES), bool(direct),
                          min(_number("in_flight", in_flight, 1), _COUNT_MAX),
-                         min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX), size_of("slot", slot or 0), self.worker,
+                         min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX),
+                         0 if threads is None else min(_number("threads", threads, 1), _COUNT_MAX), size_of("slot", slot or 0), self.worker,
                          self.workers, size_of("object_size", object_size or 0), skip, milliseconds_of("stall", stall),
                          0 if timeout is None else milliseconds_of("timeout", timeout), bool(if_match),
                          size_of("memory", memory or 0), ids is not None, first, self._steps or 0,

@@ -76,7 +76,7 @@ def test_an_argument_that_does_not_exist_is_answered_with_the_one_that_was_meant
 
 
 @pytest.mark.parametrize("function, command, same", [
-    (shoal.Loader, "read", ["data", "keep_going", "in_flight", "prefetch", "slot", "memory", "engine", "direct", "timeout", "if_match", "object_size",
+    (shoal.Loader, "read", ["data", "keep_going", "in_flight", "threads", "prefetch", "slot", "memory", "engine", "direct", "timeout", "if_match", "object_size",
                             "seed", "mode", "window", "frozen", "lanes", "lane_batch", "steps"]),
     (shoal.index, "index", ["root", "include", "exclude", "follow", "one_file_system", "keep_going", "samples_per_file", "memory", "tmp_dir",
                             "threads", "update", "resume", "names_only", "null", "etags", "shard", "force", "endpoint", "samples", "format",

@@ -225,6 +225,19 @@ def test_no_reads_in_flight_are_refused(files, in_flight):
         shoal.Loader(files, 10, in_flight=in_flight)
 
 
+def test_the_number_of_reading_threads_can_be_set(files):
+    with shoal.Loader(files, 10, threads=3) as loader:
+        assert sum(len(batch) for batch in loader.epoch(0)) == len(loader.catalog)
+        assert loader.audit.exactly_once
+        assert loader.stats["engine"] == "threads"
+        assert loader.stats["engine_detail"].startswith("3 threads with calls on ")
+        assert "as requested" in loader.stats["engine_detail"]
+    with pytest.raises(shoal.BadValueError, match="threads must be at least 1"):
+        shoal.Loader(files, 10, threads=0)
+    with pytest.raises(ValueError, match="257 threads: there must be 1 to 256"):
+        list(shoal.Loader(files, 10, threads=257).epoch(0))
+
+
 def test_a_loader_is_not_used_in_a_child_or_by_two_threads(files):
     loader = shoal.Loader(files, 10)
     batches = loader.epoch(0)
