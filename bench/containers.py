@@ -281,9 +281,8 @@ class Containers:
             start, end = off // 4096 * 4096, min(-(-(off + length) // 4096) * 4096, os.path.getsize(path) // 4096 * 4096)
             log.append("%s read %d %d" % (path, start, end - start))
         log += ["%s close" % path for path in sorted({p for p, _, _ in places})]
-        largest = max(length for _, _, length in places) + 8192
         return ["fio", "--name=x", "--read_iolog=" + self.listed(name + ".iolog", log), "--replay_no_stall=1", "--ioengine=io_uring",
-                "--iodepth=%d" % IN_FLIGHT, "--direct=%d" % direct, "--max-bs=%d" % largest, "--output=/dev/null"], None
+                "--iodepth=%d" % IN_FLIGHT, "--direct=%d" % direct, "--output=/dev/null"], None
 
     def groups(self, name, workload, *more):
         folder, made = self.datagen(name, workload, *more)

@@ -18,7 +18,7 @@
 #include "store/posix/posix.h"
 
 #define THREADS_MAX 256u
-#define PER_THREAD  4u          /* files in the window */
+#define PER_THREAD  8u          /* files in the window */
 #define WINDOW      (64u << 10) /* bytes read at once where reads are consecutive or cost a request */
 #define STEP        4096u       /* bytes read at once where most of a file is skipped */
 #define LAYOUT_KEPT (1u << 20) /* a larger buffer is released after its file */
@@ -327,8 +327,9 @@ struct inside_crew {
 	unsigned nr;
 	pthread_mutex_t lock; /* protects the states, and everything below */
 	pthread_cond_t ready, done;
-	uint64_t next; /* the first slot that no thread has taken; counts up */
-	uint64_t end;  /* those before it are filled; counts up */
+	uint64_t next;    /* the first slot that no thread has taken; counts up */
+	uint64_t end;     /* those before it are filled; counts up */
+	uint64_t awaited; /* the slot whose end is signalled as done */
 	bool stop;
 };
 
@@ -340,12 +341,14 @@ static void *inside_work(void *arg)
 	pthread_mutex_lock(&c->lock);
 	for (;;) {
 		struct slot *s;
+		uint64_t at;
 
 		while (c->next == c->end && !c->stop)
 			pthread_cond_wait(&c->ready, &c->lock);
 		if (c->stop)
 			break;
-		s = &c->slots[c->next++ % c->nr];
+		at = c->next++;
+		s = &c->slots[at % c->nr];
 		s->state = SLOT_TAKEN;
 		pthread_mutex_unlock(&c->lock);
 		if (f) {
@@ -358,7 +361,8 @@ static void *inside_work(void *arg)
 		}
 		pthread_mutex_lock(&c->lock);
 		s->state = SLOT_DONE;
-		pthread_cond_signal(&c->done);
+		if (at == c->awaited)
+			pthread_cond_signal(&c->done);
 	}
 	pthread_mutex_unlock(&c->lock);
 	free(f);
@@ -471,6 +475,31 @@ static int inside_check_stop(const struct shoal_index_options *o, uint64_t nr,
 	return 0;
 }
 
+/* The lock is held. */
+static void wait_for_slot(struct inside_crew *c, uint64_t at)
+{
+	c->awaited = at;
+	while (c->slots[at % c->nr].state != SLOT_DONE)
+		pthread_cond_wait(&c->done, &c->lock);
+}
+
+/*
+ * Take the oldest slot. To be woken up for each file would cost as much as looking into a small
+ * one, so the thread that has to wait does so until half of the window is done.
+ */
+static struct slot *take_slot(struct inside_crew *c, uint64_t at)
+{
+	struct slot *s = &c->slots[at % c->nr];
+
+	pthread_mutex_lock(&c->lock);
+	if (s->state != SLOT_DONE)
+		wait_for_slot(c, at + (c->end - at) / 2);
+	wait_for_slot(c, at);
+	s->state = SLOT_FREE;
+	pthread_mutex_unlock(&c->lock);
+	return s;
+}
+
 static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 		      struct shoal_cursor *cursor, struct shoal_writer *to,
 		      struct shoal_index_result *result, struct shoal_err *err)
@@ -479,19 +508,12 @@ static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 	int more = 1, rc = 0;
 
 	while (rc == 0 && (more || put < c->end)) {
-		struct slot *s = &c->slots[put % c->nr];
-
 		if (more && c->end - put < c->nr) {
 			more = fill_slot(c, names, cursor, c->end, err);
 			rc = more < 0 ? more : 0;
 			continue;
 		}
-		pthread_mutex_lock(&c->lock);
-		while (s->state != SLOT_DONE)
-			pthread_cond_wait(&c->done, &c->lock);
-		s->state = SLOT_FREE;
-		pthread_mutex_unlock(&c->lock);
-		rc = inside_put_file(c, s, to, result, err);
+		rc = inside_put_file(c, take_slot(c, put), to, result, err);
 		if (rc == 0)
 			rc = inside_check_stop(c->in->options, ++put, err);
 	}
