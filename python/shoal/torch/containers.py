@@ -200,7 +200,7 @@ class ShoalTables(ShoalDataset):
         return state
 
     def _ranges(self, file: int, pairs: Sequence[Tuple[int, int]]) -> List[bytes]:
-        found: List[bytes] = self._opened().ranges(file, pairs, self._in_flight or (16 if self._remote else 1))
+        found: List[bytes] = self._opened().ranges(file, pairs, self._in_flight or 16)
         self.bytes_read += sum(map(len, found))
         return found
 
@@ -278,7 +278,9 @@ class ShoalTables(ShoalDataset):
             table = footer.schema.empty_table()
         else:
             source = _Parts(data if isinstance(data, list) else [(offset, data)], footer.size)
-            table = pyarrow.parquet.ParquetFile(source, metadata=footer.metadata).read_row_group(index, columns=self.columns)
+            # pre_buffer: pyarrow takes the chunks at once, not one by one, which costs a third of the time.
+            group = pyarrow.parquet.ParquetFile(source, metadata=footer.metadata, pre_buffer=True)
+            table = group.read_row_group(index, columns=self.columns)
         return table if self.columns is None else table.select(self.columns)
 
     def _finish(self, data: Any, i: Any) -> Any:
