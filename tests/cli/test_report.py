@@ -362,6 +362,17 @@ def test_what_is_odd_is_left_out_or_noted_and_the_rest_is_shown(shoal, all_kinds
     assert words.lower() in page.lower(), page[:3000]
 
 
+@needs_browser
+@pytest.mark.parametrize("name, file", [("first", "summary.json"), ("read", "read.json"), ("index", "index.json")])
+def test_a_truncated_result_is_named_as_damaged(shoal, all_kinds, tmp_path, name, file):
+    odd = tmp_path / name
+    shutil.copytree(all_kinds[0].parent / name, odd)
+    (odd / file).write_bytes((odd / file).read_bytes()[:50])
+    shoal.good("report", odd, "-o", tmp_path / "page.html")
+    page = look(tmp_path / "page.html", tmp_path, "return document.querySelector('main').textContent;")
+    assert f"{file} is damaged, and left out" in page, page[:3000]
+
+
 # ---- Sweeps ----
 
 def a_sweep(folder):

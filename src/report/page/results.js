@@ -10,7 +10,7 @@ const IN_ORDER = 5;    // per cent of the time that a run may lose without a wor
 const withoutNaN = (text) => text.replace(/"(?:[^"\\]|\\.)*"|[-+]?\b(?:NaN|nan|Infinity|inf)\b/g, (found) => (found[0] === '"' ? found : "null"));
 const parseText = (run, key, words) => {
   if (typeof run[key] !== "string") return null;
-  for (const text of [run[key], withoutNaN(run[key])]) {
+  for (const [attempt, text] of [run[key], withoutNaN(run[key])].entries()) {
     try {
       const parsed = JSON.parse(text);
       if (text !== run[key]) run.notes.push(`${words} has values that are no numbers (NaN): these are left out.`);
@@ -18,7 +18,7 @@ const parseText = (run, key, words) => {
       run.notes.push(`${words} is not an object, and left out.`);
       return null;
     } catch (e) {
-      if (text !== run[key]) run.notes.push(`${words} is damaged, and left out: ${e.message}`);
+      if (attempt === 1) run.notes.push(`${words} is damaged, and left out: ${e.message}`);
     }
   }
   return null;
