@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -16,6 +17,7 @@
 
 #define GATHER_BYTES (1u << 20)
 #define LOG_BUFFER   (1u << 16)
+#define TRACE_MARK   "displayTimeUnit" /* the first key of a trace */
 
 struct trace {
 	struct comm *comm;
@@ -223,12 +225,40 @@ static int open_pools(struct trace *t, struct shoal_err *err)
 	return 0;
 }
 
+/*
+ * -EEXIST if a file at @path has other content than @mark near its beginning: a typing error must
+ * not cost a catalog or a sample. Empty files are replaced.
+ */
+static int keep_foreign(const char *path, const char *what, const void *mark, size_t len,
+			struct shoal_err *err)
+{
+	char head[64];
+	ssize_t got = 0;
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return 0; /* publish_open() reports why that is not possible */
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		got = pread(fd, head, sizeof(head), 0);
+	close(fd);
+	if (got <= 0 || memmem(head, (size_t)got, mark, len))
+		return 0;
+	return err_set(err, -EEXIST, "'%s' exists and is not %s: remove it, or choose another file",
+		       path, what);
+}
+
 static int open_files(struct trace *t, const struct trace_options *o, struct shoal_err *err)
 {
 	int rc = 0;
 
 	snprintf(t->root, sizeof(t->root), "%s", o->root);
 	if (o->trace)
+		rc = keep_foreign(o->trace, "a trace", TRACE_MARK, strlen(TRACE_MARK), err);
+	if (rc == 0 && o->log)
+		rc = keep_foreign(o->log, "a log of operations", oplog_magic, sizeof(oplog_magic),
+				  err);
+	if (rc == 0 && o->trace)
 		rc = publish_open(o->trace, &t->trace_file, err);
 	if (rc == 0 && o->log)
 		rc = publish_open(o->log, &t->log_file, err);
@@ -405,7 +435,7 @@ static void begin_trace(struct trace_gather *g, const struct trace *t, uint64_t 
 {
 	g->j = (struct json){ .put = trace_put_json, .self = &g->out, .lines = 2 };
 	json_open_object(&g->j, NULL);
-	json_string(&g->j, "displayTimeUnit", "ms");
+	json_string(&g->j, TRACE_MARK, "ms");
 	json_open_object(&g->j, "otherData");
 	json_string(&g->j, "version", shoal_version());
 	json_string(&g->j, "root", t->root);

@@ -50,6 +50,19 @@ def test_a_trace_has_reads_on_lanes_and_waits(shoal, files, tmp_path):
     assert (0, "waiting for batches") in names and {tid for tid, _ in names} == {e["tid"] for e in found}
 
 
+@pytest.mark.parametrize("option, what", [("--trace", "a trace"), ("--op-log", "a log of operations")])
+def test_only_files_of_the_same_kind_are_replaced(shoal, fails, files, tmp_path, option, what):
+    before, other, own, empty = files.read_bytes(), tmp_path / "notes", tmp_path / "own", tmp_path / "empty"
+    other.write_text("mine")
+    empty.touch()
+    for path in (files, other):
+        fails(shoal("read", files, option, path, "-q"), 1, f"'{path}' exists and is not {what}", "choose another file")
+    assert (files.read_bytes(), other.read_text()) == (before, "mine")
+    for path in (own, own, empty):
+        shoal.good("read", files, option, path, "-q")
+    assert own.stat().st_size > 1000 and empty.stat().st_size > 1000
+
+
 def test_a_long_trace_is_bounded_and_has_the_stalls(shoal, tmp_path):
     catalog = shoal.pattern("f{:06d}", 100000)
     shoal.good("read", catalog, "--data", "null:fill=none", "--object-size", 10, "--trace", tmp_path / "t.json", "-q")
