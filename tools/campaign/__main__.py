@@ -6,6 +6,7 @@ per commit of the code, and the next run of the same code goes on from there. --
 of the builds, to the record beside PAGE (PAGE.json), and writes the record as tables into PAGE. Ends with status 1 if anything hung, crashed, was wrong, or failed without a message.
 """
 import argparse
+import errno
 import json
 import os
 import pathlib
@@ -73,13 +74,13 @@ class Campaign:
     # ---- Each goes on until its end or the end of the time ----
 
     def calls(self, end):
-        """Every call alone; then every call and all after it."""
+        """Every call alone; then every call and all after it, except for interruptions: those for ever are tried for ever."""
         place = self.place / "calls"
         if not place.exists():
             place.mkdir()
             calls.prepare(self.shoal, place)
         sweeps = [(name, kind, code, on) for on in (False, True) for name in calls.COMMANDS if self.wanted(name)
-                  for kind in calls.kinds_of(name) for code in calls.codes_of(kind)]
+                  for kind in calls.kinds_of(name) for code in calls.codes_of(kind) if not (on and code == errno.EINTR)]
         for name, kind, code, on in sweeps[self.share::self.shares]:
             if not self.sweep(place, name, kind, code, on, end):
                 return

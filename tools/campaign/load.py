@@ -34,7 +34,7 @@ def ranks(shoal, place, mpi, nr):
     environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                    "SHOAL_MODULE_DIR": str(shoal.parent)}
     run(shoal, "index", "--pattern", "{:07d}", "--count", nr * 100, "--size", 64, "--root", place, "-q", "-o", "ranks.cat", cwd=place)
-    # Its TCP part looks all addresses up for all ranks at the start, one by one: 256 ranks on two cores took over 5 minutes.
+    # Its TCP part looks all addresses up for all ranks at the start, one by one: 256 ranks on two cores took over a minute.
     over = ["--oversubscribe", "--mca", "btl", "self,vader"] if mpi == "openmpi" else []
     began = time.monotonic()
     try:
