@@ -353,8 +353,19 @@ static bool ignores_pipe;
 
 static int output_error; /* the reason of the first failed write; 0 if it was not noticed at once */
 
+static bool output_lost; /* a part of it, before it could be written */
+
+void cli_lose_output(int error)
+{
+	output_lost = true;
+	if (output_error == 0)
+		output_error = error;
+}
+
 bool cli_output_failed(void)
 {
+	if (output_lost)
+		return true;
 	if (!ferror_unlocked(stdout))
 		return false;
 	if (output_error == 0)

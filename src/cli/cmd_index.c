@@ -480,8 +480,9 @@ static void warn_of_prose(const struct index_arguments *a, const struct shoal_ca
 
 static void print_counts(const struct shoal_index_result *r, double seconds)
 {
-	struct cli_text t;
-	FILE *out = cli_text_open(&t);
+	char *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
 
 	if (!out)
 		return;
@@ -494,8 +495,8 @@ static void print_counts(const struct shoal_index_result *r, double seconds)
 	if (r->nr_requests)
 		print_requests(out, r, seconds);
 	if (fclose(out) == 0)
-		cli_say("index", "%s", t.text);
-	free(t.text);
+		cli_say("index", "%s", text);
+	free(text);
 }
 
 static void print_result(const struct index_arguments *a, const struct index_trial *trial,

@@ -1,11 +1,13 @@
 /* The help of a command, as text that fits the terminal. */
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/cli.h"
 #include "cli/options.h"
 
 #define COLUMNS_DEFAULT 80u
@@ -159,13 +161,23 @@ void cli_put_lines(FILE *out, const char *text, size_t indent)
 
 FILE *cli_text_open(struct cli_text *ret)
 {
+	FILE *out;
+
 	*ret = (struct cli_text){ .text = NULL };
-	return open_memstream(&ret->text, &ret->len);
+	out = open_memstream(&ret->text, &ret->len);
+	if (!out)
+		cli_lose_output(errno);
+	return out;
 }
 
 void cli_text_print(struct cli_text *t, FILE *out, bool alone, size_t indent)
 {
-	if (fclose(out) == 0 && alone)
+	bool whole = !ferror(out);
+
+	whole &= fclose(out) == 0;
+	if (!whole)
+		cli_lose_output(ENOMEM);
+	if (whole && alone)
 		cli_put_lines(stdout, t->text, indent);
 	else if (t->text)
 		fputs(t->text, stdout);
@@ -177,6 +189,8 @@ void cli_put_table(const struct text_table *t)
 	struct buf buf = { .max = TABLE_BYTES_MAX };
 
 	text_table_put(t, isatty(STDOUT_FILENO) ? cli_columns(STDOUT_FILENO) : 0, &buf);
+	if (buf.rc < 0)
+		cli_lose_output(-buf.rc);
 	fwrite(buf.data, 1, buf.len, stdout);
 	buf_release(&buf);
 }

@@ -39,9 +39,10 @@ def test_a_call_that_fails_is_survived_or_reported(place, name, kind):
             assert sweep.try_one(number, on=on) is None
 
 
-@pytest.mark.parametrize("name, kind", [("report", "calloc"), ("compare", "strdup"), ("index a bucket", "asprintf")])
+@pytest.mark.parametrize("name, kind", [("report", "calloc"), ("compare", "strdup"), ("compare", "open_memstream"), ("index a bucket", "asprintf")])
 def test_each_lack_of_memory_that_was_not_survived_is(place, name, kind):
-    """A report crashed where it could not divide the time of a run, a sweep and a comparison where a setting had no value."""
+    """A report crashed where it could not divide the time of a run, a sweep and a comparison where a setting had no value, and a
+    comparison ended well without its verdict."""
     sweep = calls.Sweep(binary(), SHIM, place, name, kind)
     assert sweep.nr > 0
     for number in range(1, min(sweep.nr, 40) + 1):
