@@ -168,6 +168,7 @@ struct comm {
 	struct comm_fast *closed_fast; /* closed, but their memory may still be in use */
 	struct comm_pulse *pulse;      /* NULL: dead ranks are not noticed */
 	unsigned peer_seconds;         /* how long a rank may be silent; 0: for ever */
+	bool met;                      /* all ranks have begun a call since there is a pulse */
 	struct comm_op trash;
 	void *trash_buf;
 };
@@ -272,12 +273,14 @@ void comm_fast_release(struct comm *c);
 int comm_pulse_open(struct comm *c, struct shoal_err *err) MUST_USE;
 void comm_pulse_close(struct comm *c);
 
-/* How much longer a neighbour that was never heard may be silent. */
+/* How much longer a neighbour that was never heard may be silent: it worked after the start, and
+ * its datagrams may be blocked; or it may have been lost at the start. */
 #define COMM_PULSE_NEVER_HEARD 30u
+#define COMM_PULSE_NEVER_MET   5u
 
 /* How many questions, one per second, a neighbour may leave unanswered. @gone: its host says that
  * no process listens there. */
-uint32_t comm_pulse_limit(bool heard, bool gone, uint32_t peer_seconds);
+uint32_t comm_pulse_limit(bool heard, bool gone, bool met, uint32_t peer_seconds);
 
 /* How often neighbours are asked, and how long a wait is too short for it. */
 #define COMM_PULSE_PERIOD_NS UINT64_C(1000000000)

@@ -10,8 +10,8 @@
  *
  * Unanswered questions are counted, not seconds: a job that was suspended as a whole asks nothing
  * in that time. A neighbour that has never answered may be behind a firewall that blocks datagrams,
- * so it has COMM_PULSE_NEVER_HEARD times as long. On networks without IPv4 a dead rank is only
- * reported as a stall.
+ * so it has COMM_PULSE_NEVER_HEARD times as long, unless it was not seen at work, either. On
+ * networks without IPv4 a dead rank is only reported as a stall.
  */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -374,11 +374,12 @@ void comm_pulse_close(struct comm *c)
 
 /* ---- Judging ---- */
 
-uint32_t comm_pulse_limit(bool heard, bool gone, uint32_t peer_seconds)
+uint32_t comm_pulse_limit(bool heard, bool gone, bool met, uint32_t peer_seconds)
 {
+	uint64_t factor = met ? COMM_PULSE_NEVER_HEARD : COMM_PULSE_NEVER_MET;
+
 	if (!heard)
-		return (uint32_t)u64_min((uint64_t)peer_seconds * COMM_PULSE_NEVER_HEARD,
-					 UINT32_MAX - 1);
+		return (uint32_t)u64_min(peer_seconds * factor, UINT32_MAX - 1);
 	return gone ? GONE_LIMIT : peer_seconds;
 }
 
@@ -389,7 +390,7 @@ static int judge(const struct comm *c, const struct pulse_peer *peer, struct sho
 	bool gone = __atomic_load_n(&peer->gone, __ATOMIC_RELAXED);
 	char where[INET_ADDRSTRLEN] = "";
 
-	if (unanswered <= comm_pulse_limit(good, gone, c->peer_seconds))
+	if (unanswered <= comm_pulse_limit(good, gone, c->met, c->peer_seconds))
 		return 0;
 	if (!good)
 		return err_set(

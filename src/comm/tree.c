@@ -199,6 +199,7 @@ int comm_rendezvous(struct comm *c, struct comm_group *g, enum comm_call call, u
 	rc = go_down(c, g, 0, len, err);
 	if (rc == 0 && nr)
 		memcpy(values, g->buf + sizeof(struct head), nr * sizeof(*values));
+	c->met |= rc == 0 && c->pulse && g == &c->world;
 	return rc;
 }
 

@@ -123,11 +123,11 @@ static void without_a_limit_a_silent_rank_is_waited_for(void **state)
 static void a_rank_that_was_never_heard_has_longer_but_not_for_ever(void **state)
 {
 	(void)state;
-	assert_int_equal(comm_pulse_limit(true, false, 120), 120);
-	assert_true(comm_pulse_limit(true, true, 120) < 10);
-	assert_int_equal(comm_pulse_limit(false, false, 120), 3600);
-	assert_int_equal(comm_pulse_limit(false, true, 120), 3600); /* perhaps another host's */
-	assert_int_equal(comm_pulse_limit(false, false, UINT32_MAX), UINT32_MAX - 1);
+	assert_int_equal(comm_pulse_limit(true, false, true, 120), 120);
+	assert_true(comm_pulse_limit(true, true, true, 120) < 10);
+	assert_int_equal(comm_pulse_limit(false, false, true, 120), 3600);
+	assert_int_equal(comm_pulse_limit(false, true, true, 120), 3600); /* or another host's */
+	assert_int_equal(comm_pulse_limit(false, false, true, UINT32_MAX), UINT32_MAX - 1);
 }
 
 /* Rank 0 works and polls; rank 1 sends it mail all the time, so that no poll waits for long. */
@@ -162,6 +162,34 @@ static void a_silent_rank_is_missed_while_mail_comes_from_others(void **state)
 {
 	(void)state;
 	run_ranks(3, a_rank_is_silent_among_mail);
+}
+
+/* The last rank is lost right after the start, and its datagrams with it. */
+static void a_rank_is_lost_at_the_start(struct comm *c, int rank, int size)
+{
+	uint64_t began = clock_now();
+	struct shoal_err err = { "" };
+	int rc;
+
+	CHECK(comm_pulse_open(c, &err) == 0);
+	comm_set_peer_timeout(c, 1);
+	if (rank == size - 1) {
+		park();
+		return;
+	}
+	rc = comm_barrier(c, &err);
+	CHECK_ERR(rc == -EHOSTDOWN, err);
+	CHECK_ERR(strstr(err.msg, "nor ever before") != NULL, err);
+	CHECK(clock_now() - began < UINT64_C(25000000000)); /* much less than 30 s, and 5 s alone */
+	unpark();
+}
+
+static void a_rank_that_is_lost_at_the_start_is_missed_much_earlier(void **state)
+{
+	(void)state;
+	__atomic_store_n(&to_lose, 1000000, __ATOMIC_RELAXED);
+	run_ranks(2, a_rank_is_lost_at_the_start);
+	__atomic_store_n(&to_lose, 0, __ATOMIC_RELAXED);
 }
 
 static int silent;
@@ -238,6 +266,7 @@ int main(void)
 		cmocka_unit_test(without_a_limit_a_silent_rank_is_waited_for),
 		cmocka_unit_test(a_rank_that_was_never_heard_has_longer_but_not_for_ever),
 		cmocka_unit_test(a_silent_rank_is_missed_while_mail_comes_from_others),
+		cmocka_unit_test(a_rank_that_is_lost_at_the_start_is_missed_much_earlier),
 		cmocka_unit_test(a_rank_whose_first_datagrams_are_lost_is_heard_all_the_same),
 		cmocka_unit_test(a_deferred_stop_ends_a_wait_that_nobody_comes_to),
 	};
