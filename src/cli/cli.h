@@ -110,7 +110,7 @@ struct cli_guess cli_guess_uri(const char *path);
  * is the reason still known. cli_finish() reports it. */
 bool cli_output_failed(void);
 void cli_lose_output(int error); /* what was to be written could not be made */
-bool cli_flush_output(void); /* returns whether all that was printed has been written */
+bool cli_flush_output(void);     /* returns whether all that was printed has been written */
 
 /* Flush standard output; a write that failed there turns @status into CLI_FAILED. */
 int cli_finish(const char *command, int status);
