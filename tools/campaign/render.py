@@ -97,7 +97,7 @@ def fault_list(facts):
     for commit in by_age(facts["commits"]):
         for fault in facts["commits"][commit]["faults"]:
             what = re.sub(r"\d+", "N", fault.replace("`", "'").partition(": [")[0].partition(", b")[0])
-            key = (commit, " ".join(what.split())[:160])
+            key = (commit, " ".join(what.split())[:68])
             seen[key] = seen.get(key, 0) + 1
     lines = [f"- {commit}: {nr} times `{what}`" for (commit, what), nr in seen.items()]
     return "### Faults that were counted\n\n" + ("\n".join(lines) or "None.")
