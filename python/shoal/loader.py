@@ -254,12 +254,12 @@ class Loader:
         # taken.
         self._options = (None if data is None else os.fsdecode(data), _choice("engine", engine, ENGINES), bool(direct),
                          min(_number("in_flight", in_flight, 1), _COUNT_MAX),
-                         min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX),
-                         0 if threads is None else min(_number("threads", threads, 1), _COUNT_MAX), size_of("slot", slot or 0), self.worker,
+                         min(_number("prefetch", prefetch, 1) + 1, _COUNT_MAX), size_of("slot", slot or 0), self.worker,
                          self.workers, size_of("object_size", object_size or 0), skip, milliseconds_of("stall", stall),
                          0 if timeout is None else milliseconds_of("timeout", timeout), bool(if_match),
                          size_of("memory", memory or 0), ids is not None, first, self._steps or 0,
-                         as_tuple(self.catalog.s3 if s3 is None else s3))
+                         as_tuple(self.catalog.s3 if s3 is None else s3),
+                         0 if threads is None else min(_number("threads", threads, 1), _COUNT_MAX))
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch
         self._skipping = 0  # batches to skip in that epoch only

@@ -87,20 +87,20 @@ static int on_waiting(void *self, struct shoal_err *err)
 	return rc;
 }
 
-/* (store, engine, direct, in_flight, prefetch, threads, slot, first_step, stride, object_size,
- * skip_errors, stall_ms, timeout_ms, if_match, memory, part, first, steps, config) */
+/* (store, engine, direct, in_flight, prefetch, slot, first_step, stride, object_size, skip_errors,
+ * stall_ms, timeout_ms, if_match, memory, part, first, steps, config, threads) */
 static int py_loader_options(PyObject *tuple, struct shoal_load_options *o,
 			     struct shoal_store_config *config)
 {
 	int engine, direct, skip_errors, if_match, part;
 	PyObject *config_tuple;
 
-	if (!PyArg_ParseTuple(tuple, "zipIIIO&O&O&O&pO&O&pO&pO&O&O", &o->store, &engine, &direct,
-			      &o->in_flight, &o->prefetch, &o->threads, py_u64_arg, &o->slot,
-			      py_u64_arg, &o->first_step, py_u64_arg, &o->stride, py_u64_arg,
-			      &o->object_size, &skip_errors, py_u64_arg, &o->stall_ms, py_u64_arg,
-			      &o->timeout_ms, &if_match, py_u64_arg, &o->memory, &part, py_u64_arg,
-			      &o->first, py_u64_arg, &o->steps, &config_tuple) ||
+	if (!PyArg_ParseTuple(tuple, "zipIIO&O&O&O&pO&O&pO&pO&O&OI", &o->store, &engine, &direct,
+			      &o->in_flight, &o->prefetch, py_u64_arg, &o->slot, py_u64_arg,
+			      &o->first_step, py_u64_arg, &o->stride, py_u64_arg, &o->object_size,
+			      &skip_errors, py_u64_arg, &o->stall_ms, py_u64_arg, &o->timeout_ms,
+			      &if_match, py_u64_arg, &o->memory, &part, py_u64_arg, &o->first,
+			      py_u64_arg, &o->steps, &config_tuple, &o->threads) ||
 	    py_store_config(config_tuple, config, &o->config) < 0)
 		return -1;
 	o->engine = (enum shoal_engine)engine;
