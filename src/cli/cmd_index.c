@@ -226,6 +226,22 @@ static void cmd_index_put_begin(struct json *j, const void *self)
 	json_string(j, "catalog", a->options.output);
 }
 
+/* A typing error must not use up the folder of the results, which no other command may write to. */
+static int cmd_index_check_source(const struct index_arguments *a, struct comm *comm,
+				  struct shoal_err *err)
+{
+	const char *local = a->source ? store_local_path(a->source) : NULL;
+	int rc;
+
+	if (!a->record.results || comm_place(comm)->rank > 0 || !local || strcmp(local, "-") == 0 ||
+	    access(local, F_OK) == 0)
+		return 0;
+	rc = err_errno();
+	rc = err_set(err, rc, "cannot open it: %s%s", strerror(-rc), cli_guess_uri(local).text);
+	comm_fail(comm, err);
+	return rc;
+}
+
 /* Collective: what is looked at while it lists, and afterwards. */
 static int cmd_index_record(struct index_arguments *a, struct comm *comm, struct shoal_err *err)
 {
@@ -261,6 +277,8 @@ static int cmd_index_run(struct index_arguments *a, struct comm *comm,
 		return err_set(err, -EINVAL, "--dry-run is for one process, without mpirun");
 	if (rc == 0)
 		rc = cmd_index_agree(a, comm, err);
+	if (rc == 0)
+		rc = cmd_index_check_source(a, comm, err);
 	if (rc == 0)
 		rc = cmd_index_record(a, comm, err);
 	if (rc < 0)

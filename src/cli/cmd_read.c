@@ -231,12 +231,12 @@ static int cmd_read_run(struct cmd_read_arguments *a, struct comm *comm,
 		a->measure = read_measure_new(&a->plan, comm, o);
 		rc = open_loader(a, comm, *ret_cat, ret_loader, err);
 	}
-	if (rc == 0) {
+	if (rc == 0)
+		rc = open_trace(a, comm, *ret_cat, err);
+	if (rc == 0) { /* last: a folder with results is not used again */
 		a->plan.settings = cmd_read_settings(a, *ret_loader);
 		rc = cmd_read_record(a, comm, err);
 	}
-	if (rc == 0)
-		rc = open_trace(a, comm, *ret_cat, err);
 	cli_progress_start_view(&o->line, "read", comm_place(comm)->rank == 0, &a->listen);
 	if (rc == 0)
 		rc = read_measure_run(a->measure, *ret_loader, err);

@@ -602,3 +602,9 @@ def test_the_output_may_have_the_longest_name_of_the_file_system(shoal, tmp_path
     path = shoal.index([b"a"], to=tmp_path / ("c" * 255))
     assert shoal.names(path) == [b"a"]
     assert contents(tmp_path) == ["c" * 255]
+
+
+@pytest.mark.parametrize("source", ["none", "none.txt"])
+def test_a_source_that_is_missing_does_not_use_up_the_folder_of_results(shoal, fails, tmp_path, source):
+    fails(shoal("index", source, "-o", "c", "--results", "results", cwd=tmp_path), 1,
+          f"'{source}': cannot open it: No such file or directory", empty=tmp_path)

@@ -63,6 +63,12 @@ def test_only_files_of_the_same_kind_are_replaced(shoal, fails, files, tmp_path,
     assert own.stat().st_size > 1000 and empty.stat().st_size > 1000
 
 
+def test_a_trace_that_cannot_be_written_does_not_use_up_the_folder_of_results(shoal, fails, files, tmp_path):
+    fails(shoal("read", files, "--trace", tmp_path / "no" / "t", "--results", tmp_path / "results", "-q"), 1, "no/t")
+    assert not (tmp_path / "results").exists()
+    shoal.good("read", files, "--trace", tmp_path / "t", "--results", tmp_path / "results", "-q")
+
+
 def test_a_long_trace_is_bounded_and_has_the_stalls(shoal, tmp_path):
     catalog = shoal.pattern("f{:06d}", 100000)
     shoal.good("read", catalog, "--data", "null:fill=none", "--object-size", 10, "--trace", tmp_path / "t.json", "-q")
