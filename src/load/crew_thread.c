@@ -83,7 +83,7 @@ static unsigned find_idle(const struct crew *c)
 
 void crew_wake_threads(struct crew *c)
 {
-	unsigned nr = (unsigned)u64_divide_up(c->nr_queued, c->share), i;
+	unsigned nr = (unsigned)u64_divide_up(c->nr_queued, u64_max(c->share, 1)), i;
 
 	while (c->waking < nr && c->waking < WAKING_MAX && crew_is_work(c)) {
 		i = find_idle(c);

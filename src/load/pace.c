@@ -105,7 +105,7 @@ void pace_decide(struct pace *p, const struct pace_sums *sums, uint64_t now)
 	uint64_t cpu = sums->cpu - p->last.cpu, busy = sums->busy - p->last.busy;
 	/* The queue always had something for each of them. */
 	bool always = is_share(busy, 14, passed * p->wanted);
-	unsigned wanted = p->wanted;
+	unsigned wanted;
 
 	p->looked = now;
 	p->last.owner_cpu = sums->owner_cpu;
