@@ -6,7 +6,7 @@
 bool run_result_measured(const struct run_result *r)
 {
 	for (size_t i = 0; i < r->nr_phases; i++)
-		if (!r->phases[i].eval && r->phases[i].steps_counted > 0 && run_result_counts(r, i))
+		if (!r->phases[i].eval && run_result_counts(r, i))
 			return true;
 	return false;
 }
@@ -96,10 +96,11 @@ bool run_result_limit(const struct run_result *r, char *words, size_t cap)
 {
 	const struct run_result_phase *p = NULL;
 	double cpus = 0, used, asked, compute;
+	char read[64] = "";
 	bool busy;
 
 	for (size_t i = 0; i < r->nr_phases; i++)
-		if (!r->phases[i].eval && r->phases[i].steps_counted > 0 && run_result_counts(r, i))
+		if (!r->phases[i].eval && run_result_counts(r, i))
 			p = &r->phases[i];
 	for (size_t i = 0; i < r->nr_nodes; i++)
 		cpus += (double)r->nodes[i].nr_cpus;
@@ -110,11 +111,14 @@ bool run_result_limit(const struct run_result *r, char *words, size_t cap)
 	used = p->cpu_us * 1e-6 * (double)p->samples / p->block_seconds;
 	busy = used >= BUSY * cpus || used >= BUSY * (double)r->nr_ranks;
 	asked = (double)r->workload->reader.batch * (double)r->nr_accelerators / compute;
+	if (p->steps_counted > 0) /* otherwise the rate is not known */
+		snprintf(read, sizeof(read), ", of which %.*f were read",
+			 p->figures.throughput < 100, p->figures.throughput);
 	snprintf(words, cap,
-		 "at full utilisation the workload takes %.*f samples/s, of which %.*f were "
-		 "read; the limit was %s: %.1f of %.0f processors were busy",
-		 asked < 100, asked, p->figures.throughput < 100, p->figures.throughput,
-		 busy ? "the clients' processors" : "the storage", used, cpus);
+		 "at full utilisation the workload takes %.*f samples/s%s; the limit was %s: "
+		 "%.1f of %.0f processors were busy",
+		 asked < 100, asked, read, busy ? "the clients' processors" : "the storage", used,
+		 cpus);
 	return true;
 }
 
