@@ -194,7 +194,7 @@ def test_an_output_that_cannot_be_written_is_no_usage_error(shoal, fails, tmp_pa
     run = ["index", "--pattern", pattern, "--count", 3, "-o"]
     fails(shoal(*run, tmp_path / "missing" / "c"), 1, "there is no directory", empty=tmp_path)
     fails(shoal(*run, tmp_path), 1, "directory", empty=tmp_path)
-    fails(shoal(*run, "/dev/null"), 1, "'/dev/null' is not a regular file")
+    fails(shoal(*run, "/dev/null"), 1, "'/dev/null': it is not a regular file")
 
 
 def test_a_pattern_replaces_a_catalog_atomically(shoal, tmp_path):

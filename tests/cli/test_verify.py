@@ -280,7 +280,7 @@ def test_files_that_are_no_catalogs_have_their_own_words(shoal, fails, tmp_path,
 @pytest.mark.parametrize("offset, data, words", [
     (8, struct.pack("<I", 2), "newer Shoal (format version 2"),
     (8, struct.pack("<I", 2**32 - 1), "newer Shoal (format version 4294967295"),
-    (16, struct.pack("<I", 2), "feature bits 0x2"),
+    (16, struct.pack("<I", 4), "feature bits 0x4"),
     (16, struct.pack("<I", 1 << 31), "feature bits 0x80000000"),
 ])
 @pytest.mark.parametrize("command", ["verify", "info", "ls", "order"])
