@@ -326,7 +326,8 @@ static int wait_for_threads(struct crew *c, uint64_t left_us, struct shoal_err *
 	int rc = 0;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->done.head && !c->wake_asked && c->rc == 0 && left_us > 0 && rc == 0) {
+	while (!c->done.head && !c->wake_asked && c->rc == 0 && left_us > 0 && rc == 0 &&
+	       !(c->ring && c->alone && c->queued.head)) { /* returned, for the owner to read */
 		c->waiting = CREW_ON_CONDITION;
 		rc = pthread_cond_timedwait(&c->some, &c->lock, &end);
 	}
@@ -474,6 +475,17 @@ static const struct load_engine_ops crew_ops = {
 
 /* ---- Creating ---- */
 
+/*
+ * Whether a library may stand between the program and the kernel that has one table of all files by
+ * their descriptors: with tables of their own, several threads use the same number at once.
+ */
+static bool has_io_library(void)
+{
+	const char *preloaded = getenv("LD_PRELOAD");
+
+	return preloaded && preloaded[0] && !strstr(preloaded, "malloc");
+}
+
 static void crew_init(struct crew *c, const struct load_engine_options *options)
 {
 	struct pace_limits limits = { .in_flight = options->in_flight,
@@ -491,7 +503,7 @@ static void crew_init(struct crew *c, const struct load_engine_options *options)
 	c->base.ops = &crew_ops;
 	c->options = *options;
 	c->options.pool = NULL; /* registered once: the pages would count twice as locked memory */
-	c->own_tables = c->by_calls && options->own_files;
+	c->own_tables = c->by_calls && options->own_files && !has_io_library();
 	c->looked_at_cores = clock_now();
 	c->share = CREW_SHARE;
 	pthread_mutex_init(&c->lock, NULL);
@@ -550,17 +562,21 @@ int load_crew_new(const struct load_engine_options *options, const struct load_e
 {
 	struct load_engine *ring;
 	struct crew *c;
+	bool by_calls;
 	int rc = load_uring_new(options, base, &ring, err);
 
 	if (rc < 0)
 		return rc;
 	*ret_engine = ring;
+	by_calls = calls_pay(options);
+	if (options->threads == 1 && !by_calls)
+		return 0; /* the owner's */
 	c = cores_allowed() > 1 || options->threads > 0 ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
 		return 0; /* one ring works without threads */
 	c->base = *ring;
 	c->ring = ring;
-	c->by_calls = calls_pay(options);
+	c->by_calls = by_calls;
 	crew_init(c, options);
 	return crew_start(c, ret_engine, err);
 }

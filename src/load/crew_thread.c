@@ -1,7 +1,10 @@
 /* The threads of a crew. */
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "load/crew_private.h"
@@ -26,6 +29,10 @@
 #define STARVED_TRIES    16u
 #define STARVED_PAUSE_NS 1000000
 
+/* States of a request: the file could not be opened, because no descriptor was free. A read that
+ * fails with the same error, as of a file system in user space, is an ordinary failure. */
+#define STARVED 1u
+
 #ifndef SYS_close_range
 #define SYS_close_range 436
 #endif
@@ -47,24 +54,67 @@ static void close_range_of(unsigned first, unsigned last, unsigned flags)
 }
 
 /*
- * Give the calling thread a descriptor table of its own, with only @fd and the standard error in
- * it. Threads that share a table wait for each other whenever they open or close a file. What the
- * process closes must not stay open here, such as an end of a pipe.
+ * Whether closing a copy of @fd has an effect: the file is open for writing, on a file system that
+ * writes back at every close, or completes an upload.
  */
-static bool leave_table(int fd)
+static bool is_flushed_by_close(int fd)
 {
-	unsigned keep = (unsigned)fd;
+	static const unsigned types[] = {
+		0x65735546, /* FUSE */
+		0x6969,     /* NFS */
+		0x517b,     /* SMB */
+		0xff534d42, /* CIFS */
+		0xfe534d42, /* SMB 2 */
+		0x00c36400, /* Ceph */
+	};
+	int flags = fcntl(fd, F_GETFL);
+	struct statfs fs;
+	struct stat st;
 
-	if (!OWN_TABLES || fd < 0)
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || flags & O_PATH || fstat(fd, &st) < 0 ||
+	    !S_ISREG(st.st_mode) || fstatfs(fd, &fs) < 0)
 		return false;
-	if (syscall(SYS_close_range, (keep > 2 ? keep : 2) + 1, ~0u, UNSHARE_TABLE) < 0)
+	for (size_t i = 0; i < ARRAY_LEN(types); i++)
+		if ((unsigned)fs.f_type == types[i])
+			return true;
+	return false;
+}
+
+/*
+ * Give the calling thread a descriptor table of its own, with only the standard error, @low and
+ * @high in it (-1: none). Threads that share a table wait for each other whenever they open or
+ * close a file. What the process closes must not stay open here, such as an end of a pipe.
+ */
+static bool leave_table(int low, int high)
+{
+	int first = 3;
+
+	if (!OWN_TABLES || high < 0)
+		return false;
+	for (int fd = 0; fd < high; fd++)
+		if (fd != low && is_flushed_by_close(fd))
+			return false;
+	if (syscall(SYS_close_range, (unsigned)(high > 2 ? high : 2) + 1, ~0u, UNSHARE_TABLE) < 0)
 		return false; /* before Linux 5.9, or not permitted */
-	for (unsigned i = 0; i < 2; i++)
-		if (i != keep)
-			close_range_of(i, i, 0);
-	if (keep > 2)
-		close_range_of(3, keep - 1, 0);
+	for (int fd = 0; fd < 2; fd++)
+		if (fd != low && fd != high)
+			close_range_of((unsigned)fd, (unsigned)fd, 0);
+	if (low >= 3) {
+		close_range_of(3, (unsigned)low - 1, 0);
+		first = low + 1;
+	}
+	if (high > first)
+		close_range_of((unsigned)first, (unsigned)high - 1, 0);
 	return true;
+}
+
+/* What a thread needs of the process's table: the root of the store, and the means to wake the
+ * owner. */
+static bool leave_table_of(const struct crew *c)
+{
+	int root = c->base.posix->root_fd, wake = c->ring ? c->ring->wake_fd : -1;
+
+	return root < wake ? leave_table(root, wake) : leave_table(wake, root);
 }
 
 /* ---- Under the lock ---- */
@@ -179,7 +229,8 @@ static void read_now(const struct load_engine *e, struct load_request *r)
 	rc = read_file(e, r);
 	if (rc < 0)
 		r->result = rc;
-	if (!load_starved(rc))
+	r->state = load_starved(rc) ? STARVED : 0;
+	if (r->state != STARVED)
 		crew_close_files(r);
 	r->finished = clock_now();
 }
@@ -214,21 +265,22 @@ static void put_done(struct crew *c, struct load_request *r)
 }
 
 /*
- * Under the lock, which it releases meanwhile: no descriptor was free for @r. With a ring, the
- * owner reads it and all later ones, so that the descriptors that are held are closed soon.
- * Otherwise one thread reads, first the requests whose shared file is open: the last of them
- * closes it.
+ * Under the lock: no descriptor was free for @r. With a ring, the owner reads it and all later
+ * ones, so that the descriptors that are held are closed soon. Otherwise one thread reads, first
+ * the requests whose shared file is open: the last of them closes it. Returns whether there is none
+ * of them, so that the thread has to wait.
  */
-static void crew_starve(struct crew *c, struct load_request *r)
+static bool crew_starve(struct crew *c, struct load_request *r)
 {
 	struct load_request *open;
 
 	c->alone = true;
 	c->wanted = c->ring ? 0 : 1;
 	if (!c->ring && c->starved >= STARVED_TRIES && c->nr_helped <= 1) {
+		c->starved = 0; /* the next one has as many attempts */
 		crew_close_files(r);
 		put_done(c, r);
-		return;
+		return false;
 	}
 	open = load_pop_open(&c->queued);
 	r->fd = -1; /* as load_take_again(), but its file was not released */
@@ -237,8 +289,12 @@ static void crew_starve(struct crew *c, struct load_request *r)
 	if (open)
 		load_push_front(&c->queued, open);
 	c->nr_queued++;
-	if (open || c->ring)
-		return;
+	return !open && !c->ring;
+}
+
+/* Under the lock, which it releases meanwhile: one attempt more to find a free descriptor. */
+static void wait_for_descriptors(struct crew *c)
+{
 	c->starved++;
 	pthread_mutex_unlock(&c->lock);
 	nanosleep(&(struct timespec){ .tv_nsec = STARVED_PAUSE_NS }, NULL);
@@ -263,7 +319,7 @@ static void read_share(struct crew_thread *t, struct load_list *todo)
 	struct crew *c = t->crew;
 	uint64_t last = t->since, finished;
 	struct load_request *r;
-	bool slow = false;
+	bool slow = false, must_wait = false;
 	unsigned nr = 0;
 
 	while ((r = c->stop_now ? NULL : load_pop(todo))) {
@@ -274,7 +330,7 @@ static void read_share(struct crew_thread *t, struct load_list *todo)
 		finished = r->finished;
 		slow = finished - last > DONE_SLOW_NS;
 		last = finished;
-		if (load_starved(r->result)) {
+		if (r->state == STARVED) {
 			load_push(&starved, r);
 			continue;
 		}
@@ -290,7 +346,9 @@ static void read_share(struct crew_thread *t, struct load_list *todo)
 	pthread_mutex_lock(&c->lock);
 	return_done(c, &mine, nr, slow);
 	while ((r = load_pop(&starved)))
-		crew_starve(c, r);
+		must_wait |= crew_starve(c, r);
+	if (must_wait)
+		wait_for_descriptors(c);
 }
 
 /* Take some requests and read them. Called and left with the lock held. */
@@ -373,7 +431,7 @@ void *crew_thread_main(void *arg)
 	struct crew_thread *t = arg;
 	struct crew *c = t->crew;
 
-	if (c->own_tables && leave_table(c->base.posix->root_fd))
+	if (c->own_tables && leave_table_of(c))
 		c->nr_own_tables++;
 	pthread_mutex_lock(&c->lock);
 	while (!c->stop && c->rc == 0) {

@@ -204,6 +204,7 @@ int load_engine_new(const struct load_engine_options *options, struct load_engin
 		.posix = store_posix_of(options->store),
 		.in_flight = options->in_flight,
 		.depth = options->in_flight,
+		.wake_fd = -1,
 	};
 	struct shoal_err why = { "" };
 	int rc = engine_check_options(options, err);

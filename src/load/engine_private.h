@@ -41,6 +41,7 @@ struct load_engine {
 	unsigned in_flight;
 	unsigned depth; /* requests that may be queued with profit: at least in_flight */
 	unsigned pending;
+	int wake_fd; /* other threads write here to wake the owner in its ring; -1: there is none */
 	struct load_list done;    /* not yet reaped. Used by the owner only, without a lock */
 	char detail[LOAD_DETAIL]; /* the choice and its reason, as far as they never change */
 };

@@ -54,7 +54,6 @@ struct uring {
 	bool woken;       /* it was woken, so it must not wait */
 	struct open_how
 		how[2];      /* for OPENING and OPENING_LEASED; read when entries are submitted */
-	int wake_fd;         /* other threads write here to wake the owner; -1: there is none */
 	unsigned nr_buffers; /* registered; 0: none */
 	uint8_t *pool;
 	size_t pool_len;
@@ -316,19 +315,19 @@ static void take_wake(struct uring *u)
 
 	u->armed = false;
 	u->woken = true;
-	(void)!read(u->wake_fd, &times, sizeof(times));
+	(void)!read(u->base.wake_fd, &times, sizeof(times));
 }
 
 static void watch_wake(struct uring *u)
 {
 	struct io_uring_sqe *sqe;
 
-	if (u->armed || u->wake_fd < 0)
+	if (u->armed || u->base.wake_fd < 0)
 		return;
 	sqe = io_uring_get_sqe(&u->ring);
 	if (!sqe)
 		return; /* there is much to do: it will not wait for long */
-	io_uring_prep_poll_add(sqe, u->wake_fd, POLLIN);
+	io_uring_prep_poll_add(sqe, u->base.wake_fd, POLLIN);
 	io_uring_sqe_set_data(sqe, u);
 	u->armed = true;
 }
@@ -337,8 +336,8 @@ static void uring_wake(struct load_engine *e)
 {
 	uint64_t once = 1;
 
-	if (uring_of(e)->wake_fd >= 0)
-		(void)!write(uring_of(e)->wake_fd, &once, sizeof(once));
+	if (e->wake_fd >= 0)
+		(void)!write(e->wake_fd, &once, sizeof(once));
 }
 
 static void take_completions(struct uring *u)
@@ -442,8 +441,8 @@ static void uring_free(struct load_engine *e)
 			(struct load_list){ NULL, NULL }; /* requests that found no descriptor */
 	}
 	io_uring_queue_exit(&u->ring);
-	if (u->wake_fd >= 0)
-		close(u->wake_fd);
+	if (u->base.wake_fd >= 0)
+		close(u->base.wake_fd);
 	free(u);
 }
 
@@ -567,7 +566,7 @@ int load_uring_new(const struct load_engine_options *options, const struct load_
 		return err_set(err, -ENOMEM, "out of memory");
 	u->base = *base;
 	u->base.ops = &uring_ops;
-	u->wake_fd = -1;
+	u->base.wake_fd = -1;
 	rc = make_ring(u, err);
 	if (rc < 0) {
 		free(u);
@@ -579,7 +578,7 @@ int load_uring_new(const struct load_engine_options *options, const struct load_
 		return rc;
 	}
 	u->cached = has_resolve_cached(u);
-	u->wake_fd =
+	u->base.wake_fd =
 		eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); /* without one it wakes by its timeout */
 	rc = register_pool(u, options);
 	snprintf(u->base.detail, sizeof(u->base.detail), "%s%s",

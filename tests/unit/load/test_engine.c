@@ -2,6 +2,7 @@
  * Goal: every engine brings the bytes that are in the files, each request back exactly once, with
  * what went wrong in words, whatever the kernel permits and however few descriptors there are.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -1358,6 +1359,69 @@ static void the_owner_hears_of_slow_reads_at_once(void **state)
 	store_close(o.store);
 }
 
+/* The descriptors of a thread, as far as they are of @kind; all of them if that is NULL. */
+static unsigned descriptors_of(const char *task, const char *kind)
+{
+	char path[300], target[300];
+	struct dirent *entry;
+	unsigned nr = 0;
+	DIR *fds;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/fd", task);
+	fds = opendir(path);
+	assert_non_null(fds);
+	while ((entry = readdir(fds))) {
+		ssize_t n = readlinkat(dirfd(fds), entry->d_name, target, sizeof(target) - 1);
+
+		if (n < 0)
+			continue;
+		target[n] = 0;
+		nr += !kind || strstr(target, kind);
+	}
+	closedir(fds);
+	return nr;
+}
+
+/* The standard error, the root, and what wakes an owner that waits in its ring; of a pipe's end
+ * that the process has, nothing. */
+static void a_thread_with_a_table_of_its_own_can_wake_the_owner(void **state)
+{
+	struct load_engine_options o = {
+		.store = tree, .in_flight = 8, .threads = 2, .own_files = true
+	};
+	struct load_engine *e = NULL;
+	struct dirent *entry;
+	char path[100], pipe_name[100] = "";
+	unsigned nr = 0;
+	int ends[2];
+	DIR *tasks;
+	ssize_t n;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
+	n = readlink(path, pipe_name, sizeof(pipe_name) - 1);
+	assert_true(n > 0);
+	assert_int_equal(load_engine_new(&o, &e, NULL), 0);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(read_one(e, "d/4096", 0, 4096, 4096), 4096);
+	tasks = opendir("/proc/self/task");
+	assert_non_null(tasks);
+	while ((entry = readdir(tasks))) {
+		if (entry->d_name[0] == '.' || descriptors_of(entry->d_name, pipe_name) > 0)
+			continue; /* it shares the table of the process */
+		assert_int_equal(descriptors_of(entry->d_name, "[eventfd]"), 1);
+		assert_int_equal(descriptors_of(entry->d_name, NULL), 3);
+		nr++;
+	}
+	closedir(tasks);
+	if (strstr(detail_of(e), "table of open files"))
+		assert_in_range(nr, 1, 2);
+	load_engine_free(e);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -1402,6 +1466,7 @@ int main(void)
 		TEST(a_fault_reaches_the_request_that_met_it),
 		TEST(reaping_waits_no_longer_than_it_may),
 		TEST(the_owner_hears_of_slow_reads_at_once),
+		TEST(a_thread_with_a_table_of_its_own_can_wake_the_owner),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
