@@ -1405,8 +1405,8 @@ SHOAL_CHECKED int shoal_reader_read(struct shoal_reader *reader, const struct sh
 
 /*
  * Read up to @len bytes of @sample from @off on, for samples that are too large for memory. Returns
- * how many, fewer than @len only at the sample's end. -ENODATA: the file is shorter than the
- * catalog records.
+ * how many, possibly fewer than @len, and 0 at the sample's end. -ENODATA, -EFBIG: the file is
+ * shorter or longer than the catalog records; the latter is detected with the last bytes.
  */
 SHOAL_CHECKED int64_t shoal_reader_part(struct shoal_reader *reader, uint64_t sample, uint64_t off,
 					void *buf, size_t len, struct shoal_err *err);

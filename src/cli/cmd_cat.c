@@ -56,8 +56,6 @@ static int put_sample(struct shoal_reader *reader, const char *path, uint64_t sa
 		if (fwrite_unlocked(buf, 1, (size_t)got, stdout) < (size_t)got)
 			return CLI_FAILED; /* cli_finish() reports it */
 		off += (uint64_t)got;
-		if (got < CAT_BYTES)
-			return CLI_OK;
 	}
 	if (got < 0)
 		return cli_fail("cat", "'%s': %s", path, cli_words("cat", &err));

@@ -14,7 +14,8 @@ struct cmd_diff_arguments {
 	struct cli_where where;
 	struct cli_select select;
 	bool json, null;
-	bool compared; /* to the end */
+	bool compared;        /* to the end */
+	uint64_t most, shown; /* differences: the limit, 0 for none, and how many were printed */
 	struct cli_progress progress;
 	uint64_t nr_names; /* of the larger catalog */
 };
@@ -37,10 +38,11 @@ static void cmd_diff_put_size(uint64_t size)
 static int show_difference(void *self, enum shoal_difference what, const char *name, size_t len,
 			   uint64_t was, uint64_t is)
 {
-	const struct cmd_diff_arguments *a = self;
+	struct cmd_diff_arguments *a = self;
 
-	if (a->json || cli_talk.quiet)
+	if (a->json || cli_talk.quiet || (a->most > 0 && a->shown == a->most))
 		return 0;
+	a->shown++;
 	printf("%s\t", difference_words[what]);
 	if (a->null)
 		fwrite(name, 1, len, stdout);
@@ -88,7 +90,7 @@ static int cmd_diff_report(const struct cmd_diff_arguments *a, const struct shoa
 static int cmd_diff_compare(struct cmd_diff_arguments *a, const struct shoal_catalog *old,
 			    const struct shoal_catalog *now)
 {
-	const struct shoal_select *select = cli_select_finish(&a->select);
+	const struct shoal_select *select;
 	struct shoal_diff_options o = { .differs = show_difference,
 					.self = a,
 					.stop = &cli_stop,
@@ -97,8 +99,13 @@ static int cmd_diff_compare(struct cmd_diff_arguments *a, const struct shoal_cat
 	struct shoal_compare_result r = { 0 };
 	struct shoal_list *x = NULL, *y = NULL;
 	struct shoal_err err = { "" };
-	int rc = shoal_list_catalog(old, select, &x, &err);
+	int rc;
 
+	/* Of what differs: the first files of two catalogs need not be the same ones. */
+	a->most = a->select.select.limit;
+	a->select.select.limit = 0;
+	select = cli_select_finish(&a->select);
+	rc = shoal_list_catalog(old, select, &x, &err);
 	shoal_catalog_info(old, &was);
 	shoal_catalog_info(now, &is);
 	a->nr_names = u64_max(was.nr_files, is.nr_files);

@@ -20,6 +20,9 @@ struct cmd_manifest_arguments {
 	struct cli_progress progress;
 };
 
+/* More lists than the largest machines have processes are a slip of the keyboard. */
+#define MANIFEST_RANKS_MAX 10000000u
+
 /* Errors of the catalog do not name its path. */
 static bool is_of_catalog(int rc)
 {
@@ -35,6 +38,10 @@ static int write_manifests(struct cmd_manifest_arguments *a, const struct shoal_
 	int rc;
 
 	shoal_catalog_info(cat, &info);
+	if (a->order.spec.nr_ranks > MANIFEST_RANKS_MAX)
+		return cli_usage("manifest",
+				 "--ranks %" PRIu64 " would be as many lists: at most %u",
+				 a->order.spec.nr_ranks, MANIFEST_RANKS_MAX);
 	cli_progress_start(&a->progress, "manifest", true);
 	a->options.dry_run = a->dry_run;
 	rc = shoal_manifest_write(cat, &a->order.spec, &a->options, &err);

@@ -116,22 +116,31 @@ int64_t shoal_reader_part(struct shoal_reader *r, uint64_t sample, uint64_t off,
 {
 	char name[SHOAL_NAME_MAX + 1];
 	struct load_stretch at;
-	uint64_t want = len;
+	uint64_t want = len, more = 0;
 	int64_t got;
 	int rc = reader_locate(r, sample, name, &at, err);
 
 	if (rc < 0)
 		return rc;
-	if (at.len != SHOAL_SIZE_UNKNOWN)
+	if (at.len != SHOAL_SIZE_UNKNOWN) {
 		want = off < at.len ? u64_min(len, at.len - off) : 0;
+		/* With the last bytes one more is read, to detect a file that has grown. */
+		if (want > 1 && want == len && off + want == at.len)
+			want--;
+		more = !at.more && !r->synthetic && want < len && off + want == at.len;
+	}
 	if (want == 0)
 		return 0;
-	got = reader_read_at(r, name, at.file, at.off + off, buf, (size_t)want, err);
+	got = reader_read_at(r, name, at.file, at.off + off, buf, (size_t)(want + more), err);
 	if (got >= 0 && (uint64_t)got < want && at.len != SHOAL_SIZE_UNKNOWN)
 		return err_set(err, -ENODATA,
 			       "'%.512s' has only %" PRIu64 " of the %" PRIu64
 			       " bytes in the catalog",
 			       name, off + (uint64_t)got, at.len);
+	if (got >= 0 && (uint64_t)got > want)
+		return err_set(err, -EFBIG,
+			       "'%.512s' is larger than the %" PRIu64 " bytes in the catalog", name,
+			       at.len);
 	return got;
 }
 

@@ -206,9 +206,27 @@ def test_differences_are_printed_in_order_and_tell_by_the_status(shoal, tmp_path
     assert json.loads(done.stdout) == {"equal": False, "same": 2, "missing": 1, "new": 2, "resized": 1, "changed": 0}
     assert shoal("diff", a, b, "-q").stdout == b"" and shoal.good("diff", a, a, "-q") == b""
     assert json.loads(shoal.good("diff", a, a, "--json"))["equal"] is True
+    done = shoal("diff", a, b, "--limit", 1)
+    assert (done.returncode, lines(done.stdout)) == (1, [b"new\ta\t-\t9"]), "of what differs, not of the catalogs"
+    assert b"1 missing, 2 new, 1 of another size" in done.stderr
     done = shoal("diff", a, b, "--include", "f")
     assert (done.returncode, done.stdout) == (0, b"")
     check_words(shoal("diff", a, tmp_path / "none"), 1, "none")
+
+
+@pytest.mark.parametrize("size", [1, 4, 1 << 20])
+def test_cat_prints_a_file_whole_or_refuses_it(shoal, fails, tmp_path, size):
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g" / "a").write_bytes(b"x" * size)
+    shoal.good("index", tmp_path / "g", "-o", tmp_path / "g.cat", "-q")
+    assert shoal.good("cat", tmp_path / "g.cat", "a") == b"x" * size
+    (tmp_path / "g" / "a").write_bytes(b"x" * (size + 1))
+    done = shoal("cat", tmp_path / "g.cat", "a")
+    assert done.returncode == 1 and f"'a' is larger than the {size} bytes" in done.stderr.decode()
+
+
+def test_more_lists_than_ranks_can_be_are_refused(shoal, fails, thousand, tmp_path):
+    fails(shoal("manifest", thousand, "--ranks", 99999999999, "-o", tmp_path / "m"), 2, "--ranks 99999999999", "at most 10000000")
 
 
 def test_a_split_does_not_replace_what_it_splits(shoal, fails, tmp_path):
