@@ -1249,6 +1249,22 @@ struct shoal_load_options {
 	 * that call returns its error; the epoch is not ended. May be NULL.
 	 */
 	int (*waiting)(void *self, struct shoal_err *err);
+	/*
+	 * Called with the memory that samples are delivered from, one range that begins at a page,
+	 * so that it can be registered with a GPU or a network card: by shoal_loader_open() before
+	 * anything is read into it, and by shoal_loader_close() when nothing is any more, before it
+	 * is unmapped; each on the thread that makes the call. If `memory_added` returns anything
+	 * but 0 (a negative errno), opening fails, and `memory_removed` is not called. Either may
+	 * be NULL.
+	 *
+	 * A sample lies in the range as a whole or not at all. With `memory` the range has room for
+	 * that limit, or for the largest batches if they are smaller, and every sample lies in it.
+	 * Without, it has room for batches of samples of mean size; what does not fit is in
+	 * mappings that come and go with a batch and are not announced, and `pool_bytes` of the
+	 * statistics is then larger than the range.
+	 */
+	int (*memory_added)(void *self, void *addr, size_t len);
+	void (*memory_removed)(void *self, void *addr, size_t len);
 	void *self;
 };
 

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Iterator, List, Optional, Tuple, Union
 
 import numpy
 
@@ -19,6 +19,7 @@ from .catalog import Catalog, Path
 from .order import BATCH, _choice, _number, check_rank, dataset_facts, make_spec, spec_from, state_from_dict, state_to_dict
 
 ENGINES = ("auto", "uring", "threads")
+Range = Callable[[int, int], Any]
 _WORD = 2**64
 # The library's type for counts of batches and reads; its limits are lower, and it reports them.
 _COUNT_MAX = 2**32 - 1
@@ -36,6 +37,15 @@ def _part(facts, ids):
         raise BadValueError(22, "there are no samples %d to %d in a catalog of %d" % (ids.start, ids.stop, facts[0]))
     digest = facts[1] if ids.start == 0 else "%.16s%016x" % (facts[1], ids.start)
     return (len(ids), digest, facts[2]), ids.start
+
+
+def _both(register, unregister):
+    if (register is None) != (unregister is None):
+        raise TypeError("register and unregister must be given together")
+    for word, function in (("register", register), ("unregister", unregister)):
+        if function is not None and not callable(function):
+            raise TypeError("%s must be a function of an address and a length, not %r" % (word, function))
+    return register, unregister
 
 
 class AuditError(Error):
@@ -224,6 +234,11 @@ class Loader:
 
     Files are read by as many threads as pay, or by `threads` (1 to 256).
 
+    register(address, length) is called with the memory that samples are delivered from, when the
+    first epoch opens it, and unregister(address, length) before it is unmapped, so that a GPU can
+    copy from it directly: see docs/python.md. Their exceptions are raised by the iteration and by
+    close().
+
     A loader belongs to one thread of one process. `worker` of `workers` shares a rank: it takes
     every workers-th step.
     """
@@ -236,7 +251,8 @@ class Loader:
                  object_size: Optional[Size] = None, timeout: Optional[Seconds] = None, stall: Seconds = 10.0,
                  worker: int = 0, workers: int = 1, if_match: bool = False, memory: Optional[Size] = None,
                  ids: Optional[range] = None, steps: Optional[int] = None, s3: Optional[S3Config] = None,
-                 lanes: Optional[int] = None, lane_batch: Optional[int] = None, threads: Optional[int] = None) -> None:
+                 lanes: Optional[int] = None, lane_batch: Optional[int] = None, threads: Optional[int] = None,
+                 register: Optional[Range] = None, unregister: Optional[Range] = None) -> None:
         self.handle = None
         self._closed = False
         self.audit: Optional[Audit] = None
@@ -259,7 +275,8 @@ class Loader:
                          0 if timeout is None else milliseconds_of("timeout", timeout), bool(if_match),
                          size_of("memory", memory or 0), ids is not None, first, self._steps or 0,
                          as_tuple(self.catalog.s3 if s3 is None else s3),
-                         0 if threads is None else min(_number("threads", threads, 1), _COUNT_MAX))
+                         0 if threads is None else min(_number("threads", threads, 1), _COUNT_MAX),
+                         *_both(register, unregister))
         self._skip = skip
         self._at = (0, 0)  # epoch and consumed of the next epoch
         self._skipping = 0  # batches to skip in that epoch only

@@ -111,6 +111,23 @@ static uint64_t may_reserve(void)
 }
 
 /*
+ * The caller may pin the pages of memory that was announced, and no sample may lie partly in it: so
+ * all of it is kept, and the rest of a large batch has a mapping of its own.
+ */
+static void plan_announced(const struct shoal_load_options *options, struct load_pool_options *o)
+{
+	if (!options->memory_added && !options->memory_removed)
+		return;
+	o->added = options->memory_added;
+	o->removed = options->memory_removed;
+	o->self = options->self;
+	if (o->limited)
+		o->kept = o->len;
+	else
+		o->len = o->kept;
+}
+
+/*
  * The size of the pool. The kept part has room for the batches of the ring at their mean size,
  * but for no more than the existing samples. The range has room for their maximum size, up to
  * the machine's memory; or it is the given limit.
@@ -138,6 +155,7 @@ static void plan_pool(struct shoal_loader *l, bool merged, struct load_pool_opti
 	    o.kept < SIZE_MAX / 2) /* huge pages are kept as a whole or not at all */
 		o.kept = (o.kept + KEPT_ALIGN - 1) / KEPT_ALIGN * KEPT_ALIGN;
 	o.kept = u64_min(o.kept, o.len);
+	plan_announced(&l->options, &o);
 	if (each == most || o.kept == times(nr, most)) { /* all buffers can have the maximum size */
 		l->buffer_len = most;
 		o.lane = l->together > 1 ? 0 : times(spec->batch, most);

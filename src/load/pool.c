@@ -1,5 +1,6 @@
 #include "load/pool.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,6 +36,22 @@ static uint8_t *map_range(uint64_t len, int flags)
 	return start;
 }
 
+static int announce(struct load_pool *p, struct shoal_err *err)
+{
+	int rc = 0;
+
+	assert((!p->is.added && !p->is.removed) || p->is.kept == p->is.len);
+	if (p->is.added)
+		rc = p->is.added(p->is.self, p->bytes, p->is.len);
+	p->announced = rc == 0;
+	if (rc == 0)
+		return 0;
+	/* Others' numbers of errors, such as CUDA's, are not errnos. */
+	return err_set_errno(err, rc < 0 ? rc : -EIO,
+			     "cannot register %llu bytes of memory for samples",
+			     (unsigned long long)p->is.len);
+}
+
 int load_pool_init(struct load_pool *p, const struct load_pool_options *options,
 		   struct shoal_err *err)
 {
@@ -58,11 +75,14 @@ int load_pool_init(struct load_pool *p, const struct load_pool_options *options,
 	p->nr_gaps = 1;
 	atomic_init(&p->now, options->kept);
 	atomic_init(&p->peak, options->kept);
-	return 0;
+	return announce(p, err);
 }
 
 void load_pool_release(struct load_pool *p)
 {
+	if (p->announced && p->is.removed)
+		p->is.removed(p->is.self, p->bytes, p->is.len);
+	p->announced = false;
 	if (p->bytes)
 		munmap(p->bytes, p->is.len);
 	free(p->gap);

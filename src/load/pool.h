@@ -44,6 +44,11 @@ struct load_pool_options {
 	uint64_t lane;       /* the least that each batch takes, if available; 0: what it needs */
 	bool limited;        /* the range is a limit */
 	uint32_t nr_batches; /* the largest number of batches that have memory at once */
+	/* Called with the range; see shoal_load_options. All of it has to be kept, because whoever
+	 * is told may hold on to its pages. */
+	int (*added)(void *self, void *addr, size_t len);
+	void (*removed)(void *self, void *addr, size_t len);
+	void *self;
 };
 
 struct load_pool {
@@ -52,12 +57,13 @@ struct load_pool {
 	struct load_extent *gap; /* free parts of the range, sorted and never adjacent */
 	uint32_t nr_gaps;
 	uint32_t nr_rooms; /* batches that have memory */
+	bool announced;    /* the range was added, and has to be removed */
 	/* Bytes that are kept, used after the kept part, or mapped beside the range: now, and at
 	 * most. */
 	_Atomic uint64_t now, peak;
 };
 
-/* -ENOMEM, with a message, if the range cannot be reserved. */
+/* -ENOMEM, with a message, if the range cannot be reserved; or the error of `added`. */
 int load_pool_init(struct load_pool *p, const struct load_pool_options *options,
 		   struct shoal_err *err) MUST_USE;
 void load_pool_release(struct load_pool *p);

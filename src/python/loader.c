@@ -23,6 +23,7 @@ struct loader {
 	bool busy;    /* a thread is in a call that released the GIL */
 	bool closing; /* close when the last batch is given back */
 	unsigned nr_held, prefetch;
+	PyObject *memory_added, *memory_removed; /* callables, or NULL */
 	pthread_mutex_t lock; /* protects the messages, which come from the loader's thread */
 	char stalled[256];
 };
@@ -87,20 +88,62 @@ static int on_waiting(void *self, struct shoal_err *err)
 	return rc;
 }
 
+/* On the thread that opens the loader. */
+static int on_memory_added(void *self, void *addr, size_t len)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	struct loader *l = self;
+	PyObject *result =
+		PyObject_CallFunction(l->memory_added, "KK", (unsigned long long)(uintptr_t)addr,
+				      (unsigned long long)len);
+	int rc = result ? 0 : -ECANCELED; /* the exception is set */
+
+	Py_XDECREF(result);
+	PyGILState_Release(gil);
+	return rc;
+}
+
+/* On the thread that closes it, or could not open it. */
+static void on_memory_removed(void *self, void *addr, size_t len)
+{
+	PyGILState_STATE gil = PyGILState_Ensure();
+	struct loader *l = self;
+	PyObject *result =
+		PyObject_CallFunction(l->memory_removed, "KK", (unsigned long long)(uintptr_t)addr,
+				      (unsigned long long)len);
+
+	Py_XDECREF(result);
+	PyGILState_Release(gil);
+}
+
+static void tell_memory(struct loader *l, PyObject *added, PyObject *removed,
+			struct shoal_load_options *o)
+{
+	if (added == Py_None)
+		return;
+	Py_INCREF(l->memory_added = added);
+	Py_INCREF(l->memory_removed = removed);
+	o->memory_added = on_memory_added;
+	o->memory_removed = on_memory_removed;
+}
+
 /* (store, engine, direct, in_flight, prefetch, slot, first_step, stride, object_size, skip_errors,
- * stall_ms, timeout_ms, if_match, memory, part, first, steps, config, threads) */
+ * stall_ms, timeout_ms, if_match, memory, part, first, steps, config, threads, memory_added,
+ * memory_removed); the last two are lent */
 static int py_loader_options(PyObject *tuple, struct shoal_load_options *o,
-			     struct shoal_store_config *config)
+			     struct shoal_store_config *config, PyObject **ret_added,
+			     PyObject **ret_removed)
 {
 	int engine, direct, skip_errors, if_match, part;
 	PyObject *config_tuple;
 
-	if (!PyArg_ParseTuple(tuple, "zipIIO&O&O&O&pO&O&pO&pO&O&OI", &o->store, &engine, &direct,
+	if (!PyArg_ParseTuple(tuple, "zipIIO&O&O&O&pO&O&pO&pO&O&OIOO", &o->store, &engine, &direct,
 			      &o->in_flight, &o->prefetch, py_u64_arg, &o->slot, py_u64_arg,
 			      &o->first_step, py_u64_arg, &o->stride, py_u64_arg, &o->object_size,
 			      &skip_errors, py_u64_arg, &o->stall_ms, py_u64_arg, &o->timeout_ms,
 			      &if_match, py_u64_arg, &o->memory, &part, py_u64_arg, &o->first,
-			      py_u64_arg, &o->steps, &config_tuple, &o->threads) ||
+			      py_u64_arg, &o->steps, &config_tuple, &o->threads, ret_added,
+			      ret_removed) ||
 	    py_store_config(config_tuple, config, &o->config) < 0)
 		return -1;
 	o->engine = (enum shoal_engine)engine;
@@ -115,7 +158,7 @@ static int py_loader_options(PyObject *tuple, struct shoal_load_options *o,
 static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
 	struct shoal_load_options options = { 0 };
-	PyObject *catalog, *spec_tuple, *options_tuple;
+	PyObject *catalog, *spec_tuple, *options_tuple, *added, *removed;
 	struct shoal_store_config config;
 	struct shoal_order_spec spec;
 	struct shoal_err err = { "" };
@@ -128,7 +171,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	if (!PyArg_ParseTuple(args, "OO!O&O!", &catalog, &PyTuple_Type, &spec_tuple, py_u64_arg,
 			      &rank, &PyTuple_Type, &options_tuple) ||
 	    py_order_spec(spec_tuple, &spec) < 0 ||
-	    py_loader_options(options_tuple, &options, &config) < 0)
+	    py_loader_options(options_tuple, &options, &config, &added, &removed) < 0)
 		return NULL;
 	cat = py_catalog_use((PyObject *)type, catalog);
 	if (!cat)
@@ -145,6 +188,7 @@ static PyObject *loader_new(PyTypeObject *type, PyObject *args, PyObject *keywor
 	options.stalled = on_stalled;
 	options.waiting = on_waiting;
 	options.self = l;
+	tell_memory(l, added, removed, &options);
 	if (options.store) { /* the tuple ends before the loader does */
 		l->store = strdup(options.store);
 		options.store = l->store;
@@ -179,13 +223,27 @@ static void close_now(struct loader *l)
 	}
 	if (catalog)
 		py_catalog_done(catalog);
+	Py_CLEAR(l->memory_added);
+	Py_CLEAR(l->memory_removed);
+}
+
+/* Where nobody can be told that memory_removed failed, and another exception may be set. */
+static void close_quietly(struct loader *l)
+{
+	PyObject *type, *value, *traceback;
+
+	PyErr_Fetch(&type, &value, &traceback);
+	close_now(l);
+	if (PyErr_Occurred())
+		PyErr_WriteUnraisable(NULL);
+	PyErr_Restore(type, value, traceback);
 }
 
 static void loader_dealloc(PyObject *self)
 {
 	struct loader *l = (struct loader *)self;
 
-	close_now(l);
+	close_quietly(l);
 	free(l->store);
 	pthread_mutex_destroy(&l->lock);
 	py_free(self);
@@ -217,6 +275,8 @@ static PyObject *loader_close(PyObject *self, PyObject *unused)
 	l->closing = true;
 	if (l->nr_held == 0)
 		close_now(l);
+	if (PyErr_Occurred())
+		return NULL;
 	Py_RETURN_NONE;
 }
 
@@ -303,7 +363,7 @@ static void batch_dealloc(PyObject *self)
 		if (l->pid == getpid() && l->loader)
 			shoal_loader_give_back(l->loader, b->batch);
 		if (l->closing && l->nr_held == 0)
-			close_now(l);
+			close_quietly(l);
 		Py_DECREF(l);
 	}
 	free(b->copy);

@@ -172,6 +172,82 @@ def test_a_state_goes_on_in_another_loader(files):
     assert sorted(i for batch in other for i in batch.ids) == list(range(600))
 
 
+class Ranges:
+    """What a loader has announced, and has not taken back."""
+
+    def __init__(self):
+        self.now, self.nr = [], 0
+
+    def register(self, address, length):
+        self.now.append((address, length))
+        self.nr += 1
+
+    def unregister(self, address, length):
+        self.now.remove((address, length))
+        ctypes.memset(address, 0, length)  # it is still mapped
+
+    def has(self, sample):
+        view = numpy.frombuffer(sample, dtype=numpy.uint8)
+        return any(at <= view.ctypes.data and view.ctypes.data + len(view) <= at + length for at, length in self.now)
+
+
+def test_samples_lie_in_the_memory_that_was_announced(files):
+    ranges = Ranges()
+    loader = shoal.Loader(files, 16, seed=3, register=ranges.register, unregister=ranges.unregister)
+    assert ranges.nr == 0  # nothing is open yet
+    for epoch in range(2):
+        for batch in loader.epoch(epoch):
+            check(batch)
+            assert all(ranges.has(sample) for sample in batch)
+    assert ranges.nr == 1 and loader.stats["pool_bytes"] <= ranges.now[0][1]
+    state = loader.state_dict()
+    loader.load_state_dict(state)  # opens another, while a batch of the first is held
+    held = next(loader.epoch(2))
+    assert ranges.nr == 2 and len(ranges.now) == 2 and ranges.has(batch[0]) and ranges.has(held[0])
+    loader.close()
+    assert len(ranges.now) == 2
+    del batch, held
+    assert not ranges.now
+
+
+def test_exceptions_of_what_registers_memory_are_raised(files):
+    ranges = Ranges()
+
+    def refuse(address, length):
+        raise LookupError("no GPU")
+
+    for _ in range(2):  # the loader stays usable
+        with shoal.Loader(files, 16, register=refuse, unregister=ranges.unregister) as loader:
+            with pytest.raises(LookupError, match="no GPU"):
+                next(loader.epoch(0))
+            with pytest.raises(LookupError, match="no GPU"):
+                next(loader.epoch(0))
+    with shoal.Loader(files, 16, data="/nowhere/at/all", object_size=5, register=ranges.register,
+                      unregister=ranges.unregister) as loader, pytest.raises(shoal.Error):
+        next(loader.epoch(0))
+    assert ranges.nr == 1 and not ranges.now
+    loader = shoal.Loader(files, 16, register=ranges.register, unregister=refuse)
+    next(loader.epoch(0))
+    with pytest.raises(LookupError, match="no GPU"):
+        loader.close()
+    loader.close()
+    with pytest.raises(TypeError, match="together"):
+        shoal.Loader(files, 16, register=refuse)
+    with pytest.raises(TypeError, match="unregister must be a function"):
+        shoal.Loader(files, 16, register=refuse, unregister=5)
+
+
+def test_nothing_refers_to_what_registers_memory_after_the_loader(files):
+    ranges = Ranges()
+    before = sys.getrefcount(ranges)
+    for _ in range(3):
+        with shoal.Loader(files, 16, register=ranges.register, unregister=ranges.unregister) as loader:
+            next(loader.epoch(0))
+        del loader
+    gc.collect()
+    assert sys.getrefcount(ranges) == before and ranges.nr == 3 and not ranges.now
+
+
 def test_what_cannot_be_read_is_named_or_skipped(tmp_path):
     (tmp_path / "data").mkdir()
     make_files(tmp_path / "data", 50)

@@ -822,6 +822,159 @@ static void a_limit_larger_than_the_machine_is_no_matter(void **state)
 	shoal_loader_close(l);
 }
 
+/* ---- Memory that is announced ---- */
+
+/* What the loader has said, and what it is answered. */
+struct told {
+	const uint8_t *at;
+	size_t len;
+	unsigned nr_added, nr_removed;
+	int answer;
+};
+
+static int note_added(void *self, void *addr, size_t len)
+{
+	struct told *t = self;
+
+	assert_int_equal((uintptr_t)addr % (uintptr_t)sysconf(_SC_PAGESIZE), 0);
+	assert_true(len > 0);
+	t->at = addr;
+	t->len = len;
+	t->nr_added++;
+	return t->answer;
+}
+
+static void note_removed(void *self, void *addr, size_t len)
+{
+	struct told *t = self;
+
+	assert_ptr_equal(addr, t->at);
+	assert_int_equal(len, t->len);
+	assert_int_equal(t->nr_added, 1);
+	/* It is still mapped. */
+	memset(addr, 1, 1);
+	memset((uint8_t *)addr + len - 1, 1, 1);
+	t->nr_removed++;
+}
+
+static bool is_inside(const struct told *t, const struct shoal_sample *s)
+{
+	const uint8_t *data = s->data;
+	bool first = data >= t->at && data < t->at + t->len;
+	bool last = data + s->len > t->at && data + s->len <= t->at + t->len;
+
+	assert_int_equal(first, last); /* no sample lies partly in it */
+	return first;
+}
+
+/* Read an epoch. How many of its samples lie in the range, and how many outside. */
+static void count_places(struct shoal_loader *l, const struct told *t, uint64_t nr[2])
+{
+	const struct shoal_batch *b = NULL;
+	struct shoal_err err = { "" };
+	int rc;
+
+	begin(l, 0);
+	while ((rc = shoal_loader_next(l, &b, &err)) == 1) {
+		check_batch(b);
+		for (size_t i = 0; i < b->nr; i++)
+			if (b->sample[i].len > 0)
+				nr[is_inside(t, &b->sample[i])]++;
+		shoal_loader_give_back(l, b);
+	}
+	if (rc < 0)
+		fail_msg("%s", err.msg);
+}
+
+static void samples_lie_in_the_memory_that_was_announced(void **state)
+{
+	uint64_t step, limit = 3 * largest_need(10, &step);
+
+	(void)state;
+	for (unsigned limited = 0; limited < 2; limited++)
+		FOR_ALL_WAYS(w)
+		{
+			struct told told = { .nr_added = 0 };
+			struct shoal_load_options o = { .memory = limited ? limit : 0,
+							.memory_added = note_added,
+							.memory_removed = note_removed,
+							.self = &told };
+			struct shoal_loader *l = loader_of(mixed, w, 10, o);
+			uint64_t nr[2] = { 0, 0 };
+
+			if (!l) {
+				assert_int_equal(told.nr_removed, told.nr_added);
+				continue;
+			}
+			assert_int_equal(told.nr_added, 1);
+			count_places(l, &told, nr);
+			assert_true(nr[true] > 0);
+			/* Large batches have mappings of their own, unless there is a limit, and
+			 * the figures tell. */
+			assert_int_equal(nr[false] > 0, !limited);
+			assert_int_equal(stats_of(l).pool_bytes > told.len, !limited);
+			assert_int_equal(told.nr_removed, 0);
+			shoal_loader_close(l);
+			assert_int_equal(told.nr_removed, 1);
+		}
+}
+
+/* Try to open a loader, which fails with @rc. What it says. */
+static struct shoal_err fail_to_open(const struct shoal_load_options *o, int rc)
+{
+	struct shoal_order_spec spec = { .remainder = SHOAL_KEEP,
+					 .nr_ranks = 1,
+					 .batch = 10,
+					 .nr_samples = MIXED,
+					 .mode = SHOAL_SEQUENTIAL };
+	struct shoal_loader *l = NULL;
+	struct shoal_err err = { "" };
+
+	assert_int_equal(shoal_loader_open(mixed, &spec, 0, o, &l, &err), rc);
+	assert_null(l);
+	return err;
+}
+
+static void memory_that_cannot_be_registered_is_an_error(void **state)
+{
+	static const struct {
+		int answer, rc;
+	} row[] = { { -ENOMEM, -ENOMEM }, { 2, -EIO } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		struct told told = { .answer = row[i].answer };
+		struct shoal_load_options o = { .store = dir,
+						.memory_added = note_added,
+						.memory_removed = note_removed,
+						.self = &told };
+		struct shoal_err err = fail_to_open(&o, row[i].rc);
+		char words[200];
+
+		snprintf(words, sizeof(words),
+			 "cannot register %zu bytes of memory for samples: %s", told.len,
+			 strerror(-row[i].rc));
+		assert_string_equal(err.msg, words);
+		assert_int_equal(told.nr_added, 1);
+		assert_int_equal(told.nr_removed, 0);
+	}
+}
+
+static void announced_memory_of_a_loader_that_cannot_be_opened_is_taken_back(void **state)
+{
+	struct told told = { .nr_added = 0 };
+	struct shoal_load_options o = { .store = dir,
+					.object_size = 5000, /* of files that have sizes */
+					.memory_added = note_added,
+					.memory_removed = note_removed,
+					.self = &told };
+
+	(void)state;
+	fail_to_open(&o, -EINVAL);
+	assert_int_equal(told.nr_added, 1);
+	assert_int_equal(told.nr_removed, 1);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -848,6 +1001,9 @@ int main(void)
 		TEST(pieces_fit_into_any_limit_that_holds_one),
 		TEST(a_limit_below_one_page_is_refused),
 		TEST(a_limit_larger_than_the_machine_is_no_matter),
+		TEST(samples_lie_in_the_memory_that_was_announced),
+		TEST(memory_that_cannot_be_registered_is_an_error),
+		TEST(announced_memory_of_a_loader_that_cannot_be_opened_is_taken_back),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
