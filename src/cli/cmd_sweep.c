@@ -152,8 +152,10 @@ static int cmd_sweep_report(struct cmd_sweep_state *s, int rc, struct shoal_err 
 	struct shoal_err err = { "" };
 	int status = CLI_FAILED, wrc;
 
-	if (rc == -EINVAL && s->nr_good == 0)
+	if (rc == -EINVAL && s->nr_good == 0) {
+		sweep_folder_forget(s->a->results); /* a typing error must not use it up */
 		return cli_usage("sweep", "the command is refused: %s", cli_words("sweep", why));
+	}
 	wrc = cmd_sweep_write_report(s, &r, &err);
 	if (rc == 0 && wrc == 0)
 		status = any_failed(s) ? CLI_FAILED : CLI_OK;

@@ -59,6 +59,7 @@ static void begin_listen(const struct run_result *r, const char *begin, const ch
 				  .nr_here = (unsigned)(r->nr_accelerators / r->nr_ranks),
 				  .au_bar = r->workload->au * 100,
 				  .total = r->nr_ranks,
+				  .started = r->started,
 				  .begin = begin,
 				  .config = config };
 

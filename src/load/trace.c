@@ -119,7 +119,8 @@ struct trace_event *trace_pool_take(struct trace_pool *p, uint64_t duration)
 
 static uint64_t since(const struct trace *t, uint64_t at)
 {
-	return at > t->origin ? at - t->origin : 0;
+	/* The origin may be before 0, if rank 0 began before this machine: then it has wrapped. */
+	return (int64_t)(at - t->origin) > 0 ? at - t->origin : 0;
 }
 
 static void trace_read(struct trace *t, const struct load_request *r)

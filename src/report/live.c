@@ -50,8 +50,8 @@ int live_new(const struct live_head *head, struct live **ret_l, struct shoal_err
 	if (lost || !l->steps || !l->inbox.record || !l->taken.record || !l->rank)
 		rc = err_set(err, -ENOMEM, "out of memory");
 	if (rc == 0)
-		rc = timeline_live(head->nr_ranks, head->nr_here * head->nr_ranks, l->started,
-				   &l->timeline, err);
+		rc = timeline_live(head->nr_ranks, head->nr_here * head->nr_ranks,
+				   head->started ? head->started : l->started, &l->timeline, err);
 	if (rc < 0)
 		l = live_free(l);
 	*ret_l = l;

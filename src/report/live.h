@@ -19,6 +19,7 @@ struct live_head {
 	unsigned nr_here;    /* accelerators per rank; 0: it simulates none */
 	double au_bar;       /* in percent; NAN: none */
 	uint64_t total;      /* ranks of the command */
+	uint64_t started;    /* ns since 1970: times of records count from here; 0: from now */
 	/* What it is about to do: begin.json and, of a workload, effective.yaml. Copied; may be
 	 * NULL. */
 	const char *begin, *config;

@@ -16,7 +16,7 @@ enum {
 	EPOCHS_MAX = 256,      /* later epochs are left out */
 	INTERVALS = 1024,      /* of all epochs together, about */
 	INTERVALS_LEAST = 16,  /* of one epoch */
-	INTERVALS_ADDED = 128, /* of one epoch, if the number of epochs is not known */
+	INTERVALS_ADDED = 128, /* of one epoch at first, if the number of epochs is not known */
 	GROUPS = 64,           /* of ranks */
 };
 
@@ -96,6 +96,28 @@ static void note_left_out(struct outputs *o, uint64_t number)
 		o->nr_left_out = (unsigned)u64_min(number - o->first_left_out + 1, UINT32_MAX);
 }
 
+/* Give an epoch half of its intervals, so that its rows become shorter. */
+static void halve_intervals(struct epoch_steps *e, unsigned cap)
+{
+	unsigned half = cap / 2;
+
+	while (e->nr > half)
+		double_width(e, cap);
+	for (unsigned g = 1; g < GROUPS; g++)
+		memmove(e->wait + (size_t)g * half, e->wait + (size_t)g * cap,
+			half * sizeof(*e->wait));
+}
+
+/* The more epochs there are, the fewer intervals each has: the page must not grow with them. */
+static void share_intervals(struct outputs *o)
+{
+	while (o->cap / 2 >= INTERVALS_LEAST && (o->nr_epochs + 1) * o->cap > INTERVALS) {
+		for (unsigned i = 0; i < o->nr_epochs; i++)
+			halve_intervals(&o->epochs[i], o->cap);
+		o->cap /= 2;
+	}
+}
+
 static int new_epoch(struct outputs *o, uint64_t number, struct epoch_steps **ret_e)
 {
 	struct epoch_steps *e;
@@ -108,13 +130,19 @@ static int new_epoch(struct outputs *o, uint64_t number, struct epoch_steps **re
 		note_left_out(o, number);
 	if (*ret_e || o->nr_epochs == EPOCHS_MAX)
 		return 0;
+	share_intervals(o);
 	e = &o->epochs[o->nr_epochs];
 	*e = (struct epoch_steps){ .number = number, .width = 1 };
 	e->all = calloc(o->cap, sizeof(*e->all));
 	e->wait = calloc((size_t)GROUPS * o->cap, sizeof(*e->wait));
+	if (!e->all || !e->wait) {
+		free(e->all);
+		free(e->wait);
+		return -ENOMEM;
+	}
 	o->nr_epochs++;
 	*ret_e = e;
-	return e->all && e->wait ? 0 : -ENOMEM;
+	return 0;
 }
 
 /* ---- Reading a rank's file ---- */

@@ -184,9 +184,10 @@ static void compare_busy(struct bin *b, unsigned rank, const struct own_time *ow
 	b->last = rank;
 }
 
-/* What a rank did in an interval, among the others. */
+/* What a rank did in an interval, among the others; @whole: as long as it would be if the rank had
+ * been at work all the time. */
 static void timeline_compare(struct timeline *t, unsigned rank, unsigned i,
-			     const struct own_time *own)
+			     const struct own_time *own, uint64_t whole)
 {
 	struct bin *b = &t->bins[i];
 	double rate;
@@ -195,7 +196,7 @@ static void timeline_compare(struct timeline *t, unsigned rank, unsigned i,
 	t->rows_covered[timeline_row(t, rank, i)] += (float)own->covered;
 	t->rows_busy[timeline_row(t, rank, i)] += (float)own->busy;
 	/* A rank that has ended, or not begun, is not slow. */
-	if (own->covered < 0.25e-9 * (double)t->width) {
+	if (own->covered < 0.25e-9 * (double)whole) {
 		b->nr_few = t->live ? t->nr_ranks : b->nr_few + (own->covered > 0);
 		return;
 	}
@@ -265,7 +266,8 @@ static int add_record(void *self, const struct series_record *r)
 		}
 		timeline_add_part(&t->bins[i], r, part);
 		if (t->live) {
-			timeline_compare(t, t->at_rank, (unsigned)i, &own);
+			timeline_compare(t, t->at_rank, (unsigned)i, &own,
+					 u64_min(t->width, u64_max(SECOND, r->duration)));
 			continue;
 		}
 		add_own(&t->rank[i], &own);
@@ -277,7 +279,7 @@ static int add_record(void *self, const struct series_record *r)
 static void add_rank(struct timeline *t, unsigned rank)
 {
 	for (unsigned i = 0; i < t->nr; i++)
-		timeline_compare(t, rank, i, &t->rank[i]);
+		timeline_compare(t, rank, i, &t->rank[i], t->width);
 }
 
 static unsigned count_files(const char *folder)

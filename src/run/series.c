@@ -381,7 +381,9 @@ void series_watch(struct series *s, uint64_t interval, series_watch_fn *each, vo
 
 static uint64_t since_origin(const struct series *s, uint64_t now)
 {
-	return now > s->origin ? now - s->origin : 0;
+	/* The origin may be before 0, of a run that began before this machine: then it has wrapped.
+	 */
+	return (int64_t)(now - s->origin) > 0 ? now - s->origin : 0;
 }
 
 void series_epoch(struct series *s, uint64_t now, uint32_t epoch, bool eval, uint64_t first_step,

@@ -39,6 +39,8 @@ struct client {
 struct serve {
 	int fd, wake; /* the listening socket; an eventfd that ends the thread */
 	bool local, started;
+	bool refused; /* there is no memory or descriptor for a connection: not before the next tick
+		       */
 	struct serve_url url;
 	struct serve_options o;
 	pthread_t thread;
@@ -161,8 +163,12 @@ static void serve_accept(struct serve *s, uint64_t now)
 	while ((c = find_place(s, now))) {
 		int fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
-		if (fd < 0)
+		if (fd < 0) {
+			/* It stays readable, and to wait for it would keep a core busy. */
+			s->refused = errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+				     errno == ENOBUFS;
 			return;
+		}
 		if (c->fd >= 0)
 			client_close(c);
 		c->fd = fd;
@@ -262,7 +268,8 @@ static void serve_fill(struct serve *s, uint64_t now, struct pollfd *set)
 			(struct pollfd){ .fd = c->fd,
 					 .events = c->state == CLIENT_WRITES ? POLLOUT : POLLIN };
 	}
-	set[1] = (struct pollfd){ .fd = find_place(s, now) ? s->fd : -1, .events = POLLIN };
+	set[1] = (struct pollfd){ .fd = !s->refused && find_place(s, now) ? s->fd : -1,
+				  .events = POLLIN };
 }
 
 static void *serve_run(void *arg)
@@ -280,6 +287,7 @@ static void *serve_run(void *arg)
 		now = now_ms();
 		if (now >= tick) {
 			tick = now + SERVE_TICK_MS;
+			s->refused = false;
 			if (s->o.tick)
 				s->o.tick(s->o.self);
 		}

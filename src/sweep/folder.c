@@ -199,6 +199,18 @@ void sweep_folder_close(const char *folder, int lock)
 		file_lock_drop(path, lock);
 }
 
+void sweep_folder_forget(const char *folder)
+{
+	char path[4096];
+
+	if (path_join(folder, "jobs", path, sizeof(path), NULL) < 0 || rmdir(path) < 0)
+		return;
+	if (path_join(folder, "runs", path, sizeof(path), NULL) == 0)
+		(void)!rmdir(path);
+	if (path_join(folder, run_file_name(RUN_FILE_PLAN), path, sizeof(path), NULL) == 0)
+		(void)!unlink(path);
+}
+
 int sweep_folder_write(const char *folder, char *const *words, size_t nr_words,
 		       const char *launcher, const struct sweep_result *r, struct shoal_err *err)
 {

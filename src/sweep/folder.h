@@ -17,6 +17,10 @@ int sweep_folder_open(const char *folder, const struct sweep_plan *plan, char *c
 		      struct shoal_err *err) MUST_USE;
 void sweep_folder_close(const char *folder, int lock);
 
+/* Before it is closed: take the plan of a sweep away that has no records, so that another can
+ * begin. */
+void sweep_folder_forget(const char *folder);
+
 /* Write sweep.json. */
 int sweep_folder_write(const char *folder, char *const *words, size_t nr_words,
 		       const char *launcher, const struct sweep_result *r,

@@ -41,15 +41,17 @@ static double fact_of(const struct figures *f, const char *read, const char *run
 	return text ? strtod(text, NULL) : (double)NAN;
 }
 
-/* A ring is worked by one thread, and the other engines have many: NAN. */
+/* Of rings whose number was given, each of which is worked by one thread. Otherwise the engine
+ * decides as it goes: NAN. */
 static double usable_cores(const struct figures *f)
 {
 	const char *engine = figures_fact(f, "engine");
+	double threads = fact_of(f, "settings.threads", "settings.threads");
 
 	engine = engine ? engine : figures_fact(f, "shoal.engine");
-	if (!engine || strcmp(engine, "uring") != 0)
+	if (!engine || strcmp(engine, "uring") != 0 || !(threads >= 1))
 		return (double)NAN;
-	return fact_of(f, "ranks", "shoal.ranks");
+	return threads * fact_of(f, "ranks", "shoal.ranks");
 }
 
 static void record_take_figures(const struct figures *f, struct sweep_record *r)

@@ -243,6 +243,47 @@ def test_a_thousand_ranks_become_rows_of_neighbours(shoal, tmp_path):
     assert abs(run["time"]["columns"]["samples_per_second"][1] - 400_000) < 1000
 
 
+@needs_browser
+def test_the_map_of_waits_has_each_epoch_where_the_curves_have_it(shoal, results, tmp_path):
+    page = tmp_path / "page.html"
+    shoal.good("report", results / "first", "-o", page)
+    edges = look(page, tmp_path, """
+      const epoch = (epoch, width, nr) => ({ epoch, width, step_seconds: Array(nr).fill(1), wait_mean_ms: Array(nr).fill(1), wait_max_ms: Array(nr).fill(2), worst_rank: Array(nr).fill(0) });
+      data.runs[0].steps = { ranks: 2, epochs: [epoch(1, 8, 2), epoch(2, 1, 3)], heat_ms: [[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]] };
+      render();
+      await new Promise((done) => setTimeout(done, 50));
+      return plots.filter(({ section }) => section.textContent.includes("Which rank waited")).map(({ plot }) => Array.from(plot.data[0]));""")
+    assert edges == [[0, 8, 16, 17, 18, 19]]
+
+
+@needs_browser
+def test_a_live_page_renews_itself_until_the_command_has_gone(shoal, results, tmp_path):
+    page = tmp_path / "page.html"
+    shoal.good("report", results / "first", "-o", page)
+    seen = look(page, tmp_path, """
+      const original = document.getElementById("data").textContent, asked = [], seen = {};
+      const ended = () => document.querySelectorAll("[role=status].note").length;
+      document.querySelectorAll("details[open]").forEach((one) => { one.open = false; });
+      window.setTimeout = (then, ms) => asked.push(then === refresh ? ms : 0);
+      const times = async (nr) => { for (let i = 0; i < nr; i++) await refresh(); return [asked.splice(0).filter((ms) => ms >= 1000).length, ended()]; };
+      window.fetch = async () => new Response("no", { status: 500 });
+      seen.once = await times(1);
+      window.fetch = async () => { throw new TypeError("refused"); };
+      seen.twice = await times(1);
+      window.fetch = async () => new Response(original);
+      seen.good = await times(1);
+      window.fetch = async () => { throw new TypeError("refused"); };
+      seen.gone = await times(10);
+      window.fetch = async () => new Response(original);
+      seen.back = await times(1);
+      document.querySelector("h2[tabindex]").focus();
+      seen.heading = Boolean(inUse());
+      document.querySelector(".plot[tabindex]").focus();
+      seen.plot = Boolean(inUse());
+      return seen;""")
+    assert seen == {"once": [1, 0], "twice": [1, 0], "good": [1, 0], "gone": [10, 1], "back": [1, 0], "heading": False, "plot": True}
+
+
 def test_a_name_with_markup_is_text(shoal, results, tmp_path):
     bad = tmp_path / "<img src=x onerror=alert(1)>"
     shutil.copytree(results / "first", bad)

@@ -158,6 +158,14 @@ def test_wrong_command_lines_are_refused_in_words(shoal, tmp_path, words, why):
     assert done.returncode == 2 and why in done.stderr.decode(), done.stderr
 
 
+def test_a_refused_command_does_not_use_up_the_folder(shoal, catalog, tmp_path):
+    sweep = ["sweep", "--no-ceiling", "--repeat", 1, "--results", tmp_path / "s", "-q"]
+    done = shoal(*sweep, "--vary", "in-flight=0", "--", "read", catalog, *READ)
+    assert done.returncode == 2 and b"the command is refused" in done.stderr
+    shoal.good(*sweep, "--vary", "in-flight=8", "--", "read", catalog, *READ)
+    assert results(tmp_path / "s")["complete"]
+
+
 def test_runs_are_swept_over_a_workload_key_and_compute_is_the_clients_limit(shoal, tmp_path):
     small = ["dataset.num_files_train=32", "dataset.record_length_bytes=1000", "dataset.record_length_bytes_stdev=0",
              "train.epochs=1", "train.computation_time=0.02", "metric.au=0.99"]

@@ -74,19 +74,26 @@ setTimeout(() => { document.body.dataset.opened = Math.round(performance.now());
 
 // ---- Live ----
 
-// Not while somebody reads a table or walks along a plot; less often if it takes long, here or there.
-const inUse = () => paused || document.querySelector("details[open]") || document.activeElement?.closest("main [tabindex]") || plots.some(({ plot }) => plot.cursor.left >= 0 || plot.scales.x.max < plot.data[0][plot.data[0].length - 1]);
+// Not while somebody reads a table or walks along a plot (a link only puts the focus on a heading, with tabindex -1); less often if it takes long, here or there.
+const inUse = () => paused || document.querySelector("details[open]") || document.activeElement?.closest('main [tabindex="0"]') || plots.some(({ plot }) => plot.cursor.left >= 0 || plot.scales.x.max < plot.data[0][plot.data[0].length - 1]);
+const REFUSALS = 5; // one after the other, until the command is taken to have ended
+let refusals = 0;
 const refresh = async () => {
   const began = performance.now();
   if (inUse()) { setTimeout(refresh, 1000); return; }
   try {
-    const now = await (await fetch("data.json")).json(), at = scrollY;
+    const answer = await fetch("data.json");
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    const now = await answer.json(), at = scrollY;
     data = now;
+    refusals = 0;
     begin();
     scrollTo(0, at);
     setTimeout(refresh, Math.max(2000, 20 * (performance.now() - began)));
   } catch {
-    page.prepend(make("p", { class: "note", role: "status" }, "The command has ended, or cannot be reached any more: this is the last that was seen."));
+    refusals++;
+    if (refusals === REFUSALS) page.prepend(make("p", { class: "note", role: "status" }, "The command has ended, or cannot be reached any more: this is the last that was seen."));
+    setTimeout(refresh, refusals < REFUSALS ? 2000 : 10000); // it may have been the network
   }
 };
 if (data.live) setTimeout(refresh, 2000);

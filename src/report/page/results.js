@@ -152,7 +152,7 @@ const limitOfReading = (run) => {
   if (/^null\b/.test(r.data || "") && !/delay|bandwidth|at_once/.test(r.data)) return ["the client", "the null store makes the bytes, so this is what the client itself can do"];
   if (!isNumber(cpuShare(run)) || run.listing?.seconds < 0.5) return ["not known", "it ended before there was anything to measure the client by"];
   if (cpuShare(run) > BUSY) return ["the client", busyWords(run)];
-  if (overTime(run, "cpu_cores") / ranks > 0.9 && r.engine === "uring") return ["the client", `each rank kept one processor busy; ${objectOf(r.settings).threads != null ? "more ranks or --threads use more" : "more ranks use more"}`];
+  if (overTime(run, "cpu_cores") / ranks > 0.9 && r.engine === "uring" && Number(objectOf(r.settings).threads) === 1) return ["the client", "each rank kept one processor busy; more ranks or --threads use more"];
   if (r.audit?.cached_share > 0.5) return ["memory", `${show(100 * r.audit.cached_share, 0)} % came from the page cache; ${busyWords(run)}`];
   const room = r.in_flight * ranks, full = depth > 0.9 * room ? "; all that may be in flight were, so see by 'shoal sweep --vary in-flight' whether more of them gain anything" : "";
   return ["the storage", busyWords(run) + (isNumber(depth) && depth > 0 ? `, with ${show(depth)}${isNumber(room) ? ` of ${show(room, 0)}` : ""} samples in flight${full}` : "")];

@@ -162,7 +162,7 @@ const stepColumns = (run) => {
     });
     before += epoch.step_seconds.length * epoch.width;
   }
-  return { x, share, waitMean, waitMax, marks: marks.slice(1) };
+  return { x, share, waitMean, waitMax, marks: marks.slice(1), end: before };
 };
 const drawSteps = (grid, run) => {
   const c = stepColumns(run), at = { x: "step", marks: c.marks.map(([mark]) => mark), markNames: c.marks.map(([, name]) => name) };
@@ -171,8 +171,8 @@ const drawSteps = (grid, run) => {
     : { columns: [c.x, c.waitMax], series: [{ label: "waiting for data", colour: "--s1" }] }) });
   const rows = run.steps.heat_ms, ranks = run.steps.ranks, first = (i) => Math.ceil((i * ranks) / rows.length);
   if (rows.length < 2) return;
-  const last = c.x[c.x.length - 1] + 1, width = last / rows[0].length, top = most(rows.flatMap(numbers)) || 1;
-  drawMap(grid, { title: "Which rank waited, and when", x: "step", y: "rank", rows, edges: Array.from({ length: rows[0].length + 1 }, (_, i) => i * width), bounds: rows.map((_, i) => [first(i) - 0.5, first(i + 1) - 0.5]), down: true, colour: "--data",
+  const top = most(rows.flatMap(numbers)) || 1;
+  drawMap(grid, { title: "Which rank waited, and when", x: "step", y: "rank", rows, edges: [...c.x, c.end], bounds: rows.map((_, i) => [first(i) - 0.5, first(i + 1) - 0.5]), down: true, colour: "--data",
     rowNames: rows.map((_, i) => (rows.length === ranks ? `rank ${i}` : `ranks ${first(i)} to ${first(i + 1) - 1}`)), valueWords: milliseconds, ...(run.kind === "run" ? { strength: (ms) => (Math.log10(Math.max(ms, 0.001)) + 2) / 4, scale: [0.01, 0.1, 1, 10, 100], words: "Faint: a wait of 0.01 ms or less. Full red: 100 ms or more." }
       : { strength: (ms) => ms / top, scale: [0, top / 4, top / 2, top], words: "The stronger the colour, the longer the wait for a batch." }) });
 };

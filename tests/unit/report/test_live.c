@@ -16,6 +16,16 @@
 
 enum { RANKS = 4, RECORDS = 200 };
 
+static bool no_memory;
+
+void *__real_calloc(size_t nr, size_t size);
+void *__wrap_calloc(size_t nr, size_t size);
+
+void *__wrap_calloc(size_t nr, size_t size)
+{
+	return no_memory ? NULL : __real_calloc(nr, size);
+}
+
 static struct live *new_live(void)
 {
 	struct live_head head = { .command = "run",
@@ -244,6 +254,120 @@ static void a_long_run_has_long_intervals(void **state)
 	live_free(l);
 }
 
+/* The values of a member that is an array, up to its end. */
+static const char *array_of(const char *text, const char *name, const char **ret_end)
+{
+	const char *found = strstr(text, name);
+
+	assert_non_null(found);
+	*ret_end = strchr(found, ']');
+	assert_non_null(*ret_end);
+	return found + strlen(name);
+}
+
+static void ranks_are_compared_also_in_intervals_longer_than_records(void **state)
+{
+	static const char *const names[] = { "\"rank_low\": [", "\"rank_high\": [",
+					     "\"slowest_rank\": [", "\"last_rank\": [" };
+	struct live *l = new_live();
+	const char *text, *at, *end;
+	struct buf b;
+
+	(void)state;
+	for (unsigned i = 0; i < 5000; i++) {
+		for (unsigned rank = 0; rank < RANKS; rank++) {
+			struct series_record r = second(i);
+
+			r.samples = rank == 2 ? 5 : 10;
+			r.load += rank == 2 ? SECOND / 8 : 0;
+			live_add(l, rank, &r);
+		}
+		live_tick(l);
+	}
+	text = text_of(l, live_put_data, &b);
+	assert_non_null(strstr(text, "\"width_seconds\": 16"));
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		for (at = array_of(text, names[i], &end); at < end; at++)
+			assert_true(*at != 'n'); /* null */
+	array_of(text, "\"rank_low\": [", &end);
+	assert_memory_equal(end - 5, ", 5.0", 5);
+	array_of(text, "\"slowest_rank\": [", &end);
+	assert_memory_equal(end - 5, ", 2.0", 5);
+	buf_release(&b);
+	live_free(l);
+}
+
+static void without_memory_for_an_epoch_its_steps_come_later(void **state)
+{
+	struct live *l = new_live();
+	struct series_record r = second(0);
+	struct buf b;
+
+	(void)state;
+	live_add(l, 0, &r);
+	no_memory = true;
+	live_tick(l);
+	no_memory = false;
+	assert_non_null(strstr(text_of(l, live_put_data, &b), "\"epochs\": [], "));
+	buf_release(&b);
+	live_add(l, 0, &r);
+	assert_non_null(strstr(text_of(l, live_put_data, &b), "\"epochs\": [{\"epoch\": 1, "));
+	buf_release(&b);
+	live_free(l);
+}
+
+/* A run that was resumed began long ago, and its records count from there. */
+static void times_count_from_the_beginning_of_the_run(void **state)
+{
+	struct live_head head = { .command = "run",
+				  .name = "x",
+				  .nr_ranks = RANKS,
+				  .nr_here = 1,
+				  .started = 1600000000 * SECOND };
+	struct series_record r = second(10);
+	struct shoal_err err = { "" };
+	struct live *l = NULL;
+	struct buf b;
+
+	(void)state;
+	assert_int_equal(live_new(&head, &l, &err), 0);
+	live_add(l, 0, &r);
+	assert_non_null(strstr(text_of(l, live_put_data, &b), "\"started_ms\": 1600000000000, "));
+	buf_release(&b);
+	live_free(l);
+}
+
+/* Of as many epochs and ranks as it shows. */
+static void a_page_with_many_epochs_on_many_ranks_can_be_sent(void **state)
+{
+	struct live_head head = { .command = "run", .name = "x", .nr_ranks = 64, .nr_here = 1 };
+	struct shoal_err err = { "" };
+	struct live *l = NULL;
+	const char *text;
+	struct buf b;
+
+	(void)state;
+	assert_int_equal(live_new(&head, &l, &err), 0);
+	for (unsigned epoch = 1; epoch <= 256; epoch++) {
+		for (unsigned rank = 0; rank < head.nr_ranks; rank++) {
+			struct series_record r = second(0);
+
+			r.epoch = epoch;
+			r.nr_steps = 1000;
+			r.load_max = 123456789;
+			live_add(l, rank, &r);
+		}
+		live_tick(l);
+	}
+	text = text_of(l, live_put_data, &b); /* of at most SERVE_BODY_MAX bytes */
+	/* The first epoch had more intervals; now all have the same. */
+	assert_non_null(strstr(text, "{\"epoch\": 1, \"width\": 64, "));
+	assert_non_null(strstr(text, "{\"epoch\": 256, \"width\": 64, "));
+	assert_non_null(strstr(text, "\"heat_ms\": [[123.0, 123.0, "));
+	buf_release(&b);
+	live_free(l);
+}
+
 static void what_is_not_known_is_left_out(void **state)
 {
 	struct live *l = new_live();
@@ -277,7 +401,11 @@ int main(void)
 		cmocka_unit_test(more_results_of_epochs_than_there_is_room_for_are_left_out_whole),
 		cmocka_unit_test(a_wait_that_goes_on_is_told),
 		cmocka_unit_test(a_long_run_has_long_intervals),
+		cmocka_unit_test(ranks_are_compared_also_in_intervals_longer_than_records),
+		cmocka_unit_test(times_count_from_the_beginning_of_the_run),
+		cmocka_unit_test(a_page_with_many_epochs_on_many_ranks_can_be_sent),
 		cmocka_unit_test(what_is_not_known_is_left_out),
+		cmocka_unit_test(without_memory_for_an_epoch_its_steps_come_later),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

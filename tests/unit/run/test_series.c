@@ -143,6 +143,30 @@ static void a_year_has_a_few_thousand_records(void **state)
 	assert_true(len < (16u << 20));
 }
 
+/* As of a run that goes on after a reboot, or on another node: clock_now() began later. */
+static void a_run_that_began_before_the_machine_has_times(void **state)
+{
+	const char *path = test_path("older");
+	uint64_t before = clock_now() + 1000 * SECOND;
+	struct series_head head = { .run = 7,
+				    .started = clock_wall() - before,
+				    .rank = 1,
+				    .nr_ranks = 3,
+				    .nr_accelerators = 2 };
+	struct series *s = NULL;
+	struct shoal_err err = { "" };
+	struct sums sums;
+	size_t end, len;
+
+	(void)state;
+	assert_int_equal(series_create(path, &head, &s, &err), 0);
+	pretend(s, 25, clock_now());
+	assert_int_equal(series_close(s, &err), 0);
+	sums = read_back(path, &end, &len);
+	assert_true(sums.last_end > before + 2 * SECOND);
+	assert_true(sums.longest < 100 * SECOND);
+}
+
 static void many_short_epochs_do_not_make_it_grow(void **state)
 {
 	const char *path = test_path("epochs");
@@ -269,6 +293,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_series_has_every_step_and_the_slowest_sample),
 		cmocka_unit_test(a_year_has_a_few_thousand_records),
+		cmocka_unit_test(a_run_that_began_before_the_machine_has_times),
 		cmocka_unit_test(many_short_epochs_do_not_make_it_grow),
 		cmocka_unit_test(a_series_cut_anywhere_gives_what_is_whole_and_goes_on),
 		cmocka_unit_test(any_changed_byte_ends_the_series_before_its_record),

@@ -191,6 +191,19 @@ static int answer_test(void *self, const char *path, struct serve_answer *a)
 	return 0;
 }
 
+static int no_descriptors, nr_refused;
+
+int __real_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags);
+int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
+{
+	if (!__atomic_load_n(&no_descriptors, __ATOMIC_RELAXED))
+		return __real_accept4(fd, from, len, flags);
+	__atomic_add_fetch(&nr_refused, 1, __ATOMIC_RELAXED);
+	errno = EMFILE;
+	return -1;
+}
+
 static struct serve *start(unsigned timeout_ms)
 {
 	struct serve_options o = {
@@ -291,6 +304,28 @@ static void clients_that_say_nothing_are_closed(void **state)
 	serve_close(s);
 }
 
+/* It tries again with every tick, and answers when there is one. */
+static void without_a_descriptor_a_client_waits_and_the_server_does_not_spin(void **state)
+{
+	struct serve *s = start(20000);
+	char answer[64];
+	unsigned before;
+	int fd;
+
+	(void)state;
+	__atomic_store_n(&no_descriptors, 1, __ATOMIC_RELAXED);
+	before = __atomic_load_n(&ticks, __ATOMIC_RELAXED);
+	fd = connect_to(s);
+	send_text(fd, "GET /" REST);
+	while (__atomic_load_n(&nr_refused, __ATOMIC_RELAXED) < 4)
+		usleep(1000);
+	assert_true(__atomic_load_n(&ticks, __ATOMIC_RELAXED) >= before + 3);
+	__atomic_store_n(&no_descriptors, 0, __ATOMIC_RELAXED);
+	assert_true(receive(fd, answer, sizeof(answer)) > 0);
+	assert_memory_equal(answer, "HTTP/1.1 200 OK", 15);
+	serve_close(s);
+}
+
 /* Twice as many as it serves at once hold their places for an hour; others are answered. */
 static void clients_that_hold_their_places_do_not_keep_others_out(void **state)
 {
@@ -358,6 +393,7 @@ int main(void)
 		cmocka_unit_test(addresses_are_numbers),
 		cmocka_unit_test(answers_are_complete),
 		cmocka_unit_test(clients_that_say_nothing_are_closed),
+		cmocka_unit_test(without_a_descriptor_a_client_waits_and_the_server_does_not_spin),
 		cmocka_unit_test(clients_that_hold_their_places_do_not_keep_others_out),
 		cmocka_unit_test(ending_does_not_wait_for_clients),
 		cmocka_unit_test(a_port_in_use_is_an_error),

@@ -404,13 +404,16 @@ static void the_output_of_a_command_gives_figures_or_the_reason(void **state)
 	}
 }
 
-static void an_engine_with_one_thread_per_rank_has_so_many_cores(void **state)
+static void rings_of_a_given_number_have_so_many_cores(void **state)
 {
 	static const struct {
 		const char *text;
 		double cores; /* 0: any number */
 	} table[] = {
-		{ "\"engine\": \"uring\", \"ranks\": 3", 3 },
+		{ "\"engine\": \"uring\", \"ranks\": 3, \"settings\": {\"threads\": \"1\"}", 3 },
+		{ "\"engine\": \"uring\", \"ranks\": 3, \"settings\": {\"threads\": \"2\"}", 6 },
+		{ "\"engine\": \"uring\", \"ranks\": 3, \"settings\": {\"threads\": \"auto\"}", 0 },
+		{ "\"engine\": \"uring\", \"ranks\": 3", 0 },
 		{ "\"engine\": \"threads\", \"ranks\": 3", 0 },
 		{ "\"ranks\": 3", 0 },
 	};
@@ -494,7 +497,7 @@ int main(void)
 		cmocka_unit_test(a_ceiling_is_measured_as_often_as_its_point_up_to_three_times),
 		cmocka_unit_test(the_knee_of_a_known_curve_is_found),
 		cmocka_unit_test(where_the_client_is_the_limit_there_is_no_knee),
-		cmocka_unit_test(an_engine_with_one_thread_per_rank_has_so_many_cores),
+		cmocka_unit_test(rings_of_a_given_number_have_so_many_cores),
 		cmocka_unit_test(a_record_cut_anywhere_is_no_record),
 		cmocka_unit_test(only_the_same_sweep_goes_on),
 		cmocka_unit_test(the_output_of_a_command_gives_figures_or_the_reason),
