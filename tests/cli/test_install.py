@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -41,13 +42,17 @@ def run(*command, **options):
                           **options).stdout
 
 
+def prefix():
+    options = json.loads((ROOT / "build" / "meson-info" / "intro-buildoptions.json").read_text())
+    return next(option["value"] for option in options if option["name"] == "prefix").lstrip("/")
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """Of the release build: a sanitizer build is not for installing."""
     where = tmp_path_factory.mktemp("installed")
     run("meson", "install", "-C", ROOT / "build", "--no-rebuild", "--destdir", where, "--quiet")
-    options = json.loads((ROOT / "build" / "meson-info" / "intro-buildoptions.json").read_text())
-    return where / next(option["value"] for option in options if option["name"] == "prefix").lstrip("/")
+    return where / prefix()
 
 
 @pytest.mark.parametrize("compiler, language, standard", [("cc", "c", "c11"), ("c++", "c++", "c++17")])
@@ -176,6 +181,24 @@ def test_prefix_and_destdir_are_honoured_after_a_build_and_uninstall_removes_all
     assert files_of(first) == ["bin/other"]
     with pytest.raises(subprocess.CalledProcessError):
         run(moved, "workloads", stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize("remove", [[], ["--remove"]])
+def test_an_install_without_rights_ends_with_one_sentence(installed, tmp_path, remove):
+    """Run by another user, where this one is root."""
+    place = tmp_path / "place"
+    shutil.copytree(installed, f"{place}/{prefix()}", symlinks=True)
+    tool = [ROOT / "tools" / "install", *remove, ROOT / "build"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "meson").write_text("#!/bin/sh\necho 'ERROR: no rights' >&2\nexit 1\n")  # it has a sentence of its own
+    (tmp_path / "bin" / "meson").chmod(0o755)
+    refuse = "import os, runpy, sys\ndef no(path):\n    raise PermissionError(13, 'Permission denied', path)\n" \
+             "os.remove = no\nsys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", refuse, *map(str, tool)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env={**os.environ, "DESTDIR": str(place), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+    assert done.returncode == 1 and done.stdout == ""
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 2, done.stderr
+    assert "run it as root, or with PREFIX=DIR" in done.stderr
 
 
 def test_the_installed_tree_can_be_moved(installed, tmp_path):
