@@ -7,9 +7,12 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
+#include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "cli/select_options.h"
 #include "shoal.h"
+
+#define SHOW_EVERY 1024u /* names */
 
 struct cmd_ls_arguments {
 	struct cli_where where;
@@ -128,6 +131,7 @@ static int cmd_ls_print_selected(struct cmd_ls_arguments *a, const struct shoal_
 static int print_names(const struct cmd_ls_arguments *a, const struct shoal_catalog *cat,
 		       struct shoal_cursor *cursor)
 {
+	struct cli_progress progress;
 	size_t prefix_len = a->prefix ? strlen(a->prefix) : 0;
 	uint64_t left = a->id_given              ? 1
 			: a->select.select.limit ? a->select.select.limit
@@ -136,7 +140,10 @@ static int print_names(const struct cmd_ls_arguments *a, const struct shoal_cata
 	size_t len;
 	int rc;
 
+	cli_progress_start_beside(&progress, "ls");
 	for (uint64_t id = a->from; left > 0; id++, left--) {
+		if (((id - a->from) & (SHOW_EVERY - 1)) == SHOW_EVERY - 1)
+			cli_output_progress(&progress, id - a->from, 0);
 		rc = shoal_cursor_next(cursor, &name, &len);
 		if (rc < 0)
 			return cli_lookup_failed("ls", a->path, cat, rc);
@@ -148,6 +155,7 @@ static int print_names(const struct cmd_ls_arguments *a, const struct shoal_cata
 		if (cli_output_failed())
 			break;
 	}
+	cli_progress_clear(&progress);
 	return CLI_OK;
 }
 

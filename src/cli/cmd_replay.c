@@ -168,6 +168,27 @@ static int cmd_replay_report(const struct cmd_replay_arguments *a, const char *p
 	return r->nr_errors > 0 || r->interrupted ? CLI_FAILED : CLI_OK;
 }
 
+static void cmd_replay_show(void *progress, uint64_t nr_done, uint64_t nr_all, uint64_t bytes)
+{
+	cli_progress_show(progress, &(struct cli_step){ .what = "operations",
+							.done = nr_done,
+							.total = nr_all,
+							.bytes = bytes });
+}
+
+/* @interrupted: by a signal to this rank or another. */
+static int cmd_replay_finish(struct comm *comm, bool interrupted, int status)
+{
+	bool alone = comm_place(comm)->size == 1;
+
+	status = cli_part("replay", comm, interrupted && cli_stop ? CLI_INTERRUPTED : status);
+	if (interrupted && alone) {
+		cli_flush_output();
+		cli_die_of_signal();
+	}
+	return status;
+}
+
 static int cmd_replay_run(void *arguments, int nr, char **words)
 {
 	struct cmd_replay_arguments *a = arguments;
@@ -179,7 +200,10 @@ static int cmd_replay_run(void *arguments, int nr, char **words)
 				    .fast = a->fast,
 				    .in_flight = a->in_flight,
 				    .memory = a->memory,
-				    .stop = &cli_stop };
+				    .stop = &cli_stop,
+				    .progress = cmd_replay_show };
+	struct cli_progress progress;
+	bool interrupted;
 	struct shoal_err err = { "" };
 	struct comm *comm = NULL;
 	int rc, status;
@@ -194,11 +218,15 @@ static int cmd_replay_run(void *arguments, int nr, char **words)
 	}
 	comm_defer_stop(comm, true); /* a rank that is stopped ends its part, and adds it up */
 	o.comm = comm;
+	o.self = &progress;
+	cli_progress_start(&progress, "replay", comm_place(comm)->rank == 0);
 	rc = replay_run(words[0], &o, r, &err);
+	cli_progress_clear(&progress);
 	status = cmd_replay_report(a, words[0], comm_place(comm), r, rc, &err);
 	cli_print_lost_peer("replay", comm, rc, &err);
+	interrupted = rc == -ECANCELED || r->interrupted;
 	free(r);
-	return cli_part("replay", comm, status);
+	return cmd_replay_finish(comm, interrupted, status);
 }
 
 static void cmd_replay_defaults(void *arguments)

@@ -521,6 +521,9 @@ static int cmd_run_run(struct cmd_run_state *c, struct shoal_err *err)
 {
 	int rc = cmd_run_open_trace(c, err);
 
+	if (rc == 0 && c->a.force) /* now that nothing else can be refused */
+		rc = cmd_run_agree(c, c->place->rank == 0 ? run_folder_clear(c->a.results, err) : 0,
+				   err);
 	if (rc == 0)
 		rc = run_steps(c, err);
 	if (rc == 0) {

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/publish.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -63,27 +64,35 @@ static bool cmd_split_take_part(const char *command, const char *value, void *in
 	return true;
 }
 
+/* A part that is being made. In a file system it is published when all parts are complete: parts of
+ * two splits are not disjoint. */
+struct split_making {
+	char *path;                 /* as it is named to the user */
+	char *staged;               /* where it waits for the others; NULL: it does not */
+	struct publish pub;         /* keeps others from writing it meanwhile */
+	struct shoal_select select; /* which files are in it */
+	struct shoal_list_totals totals;
+};
+
 static int cmd_split_write(const struct cmd_split_arguments *a, const struct shoal_catalog *cat,
-			   const struct shoal_select *select, const char *path)
+			   struct split_making *m, const char *path, bool careful, bool dry_run)
 {
 	struct cli_progress progress;
 	struct shoal_write_options o = cli_write_options(&a->output, &a->where, &progress);
-	struct shoal_list_totals totals;
 	struct shoal_err err = { "" };
 	struct shoal_list *list;
-	int rc = shoal_list_catalog(cat, select, &list, &err);
+	int rc = shoal_list_catalog(cat, &m->select, &list, &err);
 
 	o.output = path; /* a new part may be empty */
+	o.careful = careful;
+	o.dry_run = dry_run;
 	if (rc == 0) {
 		cli_progress_start(&progress, "split", true);
-		rc = shoal_list_write(list, &o, &totals, &err);
+		rc = shoal_list_write(list, &o, &m->totals, &err);
 		cli_progress_clear(&progress);
 		shoal_list_close(list);
 	}
-	if (rc < 0)
-		return cli_output_refused("split", path, rc, &err);
-	cli_output_report(&a->output, path, &totals);
-	return CLI_OK;
+	return rc < 0 ? cli_output_refused("split", m->path, rc, &err) : CLI_OK;
 }
 
 static void split_path(const struct cmd_split_arguments *a, unsigned i, char *path, size_t cap)
@@ -113,23 +122,108 @@ static int split_check_source(const struct cmd_split_arguments *a)
 	return CLI_OK;
 }
 
-/* Part @i, whose files begin at *@from. */
-static int cmd_split_part(const struct cmd_split_arguments *a, const struct shoal_catalog *cat,
-			  unsigned i, double *from)
+static int split_name_parts(const struct cmd_split_arguments *a, struct split_making *m)
 {
-	struct shoal_select select = { .from = *from,
-				       .to = *from + a->part[i].share,
-				       .seed = a->seed };
 	char path[4096 + 300];
+	double from = 0;
 
-	if (select.to > 1 - 1e-9) /* nothing is lost to rounding */
-		select.to = 1;
-	*from = select.to;
-	split_path(a, i, path, sizeof(path));
-	if ((!a->output.dry_run || access(a->output.path, F_OK) == 0) &&
-	    cli_output_check("split", path) != CLI_OK)
-		return CLI_FAILED;
-	return cmd_split_write(a, cat, &select, path);
+	for (unsigned i = 0; i < a->nr; i++) {
+		m[i].pub = PUBLISH_CLOSED;
+		m[i].select = (struct shoal_select){ .from = from,
+						     .to = from + a->part[i].share,
+						     .seed = a->seed };
+		if (m[i].select.to > 1 - 1e-9) /* nothing is lost to rounding */
+			m[i].select.to = 1;
+		from = m[i].select.to;
+		split_path(a, i, path, sizeof(path));
+		m[i].path = strdup(path);
+		if (!m[i].path)
+			return cli_fail("split", "out of memory");
+	}
+	return CLI_OK;
+}
+
+/* Before anything is written: whether all parts may be, also by what they would replace. */
+static int split_check_parts(const struct cmd_split_arguments *a, const struct shoal_catalog *cat,
+			     struct split_making *m)
+{
+	bool dir = !a->output.dry_run || access(a->output.path, F_OK) == 0;
+	bool objects = store_uri_traits(a->output.path).objects, any = objects;
+	int status = CLI_OK;
+
+	for (unsigned i = 0; i < a->nr && status == CLI_OK; i++) {
+		const char *local = store_local_path(m[i].path);
+
+		if (dir)
+			status = cli_output_check("split", m[i].path);
+		any = any || access(local ? local : m[i].path, F_OK) == 0;
+	}
+	any = (any && !a->output.force) || a->output.dry_run;
+	for (unsigned i = 0; i < a->nr && any && status == CLI_OK; i++)
+		status = cmd_split_write(a, cat, &m[i], m[i].path, !a->output.force, true);
+	return status;
+}
+
+/* Write part @i where it waits. */
+static int split_stage(const struct cmd_split_arguments *a, const struct shoal_catalog *cat,
+		       struct split_making *m, unsigned i)
+{
+	const char *local = store_local_path(m->path);
+	struct shoal_err err = { "" };
+	const char *slash;
+	int rc;
+
+	if (store_uri_traits(m->path).objects)
+		return cmd_split_write(a, cat, m, m->path, !a->output.force, false);
+	rc = publish_open(local ? local : m->path, &m->pub, &err);
+	if (rc < 0)
+		return cli_output_refused("split", m->path, rc, &err);
+	slash = strrchr(m->pub.path, '/');
+	if (asprintf(&m->staged, "%.*s.%.200s-%u.split.partial",
+		     slash ? (int)(slash + 1 - m->pub.path) : 0, m->pub.path, a->part[i].name,
+		     i) < 0) {
+		m->staged = NULL;
+		return cli_fail("split", "out of memory");
+	}
+	return cmd_split_write(a, cat, m, m->staged, false, false);
+}
+
+static int split_publish(struct split_making *m)
+{
+	struct shoal_err err = { "" };
+	int rc = 0;
+
+	if (!m->staged)
+		return CLI_OK;
+	if (rename(m->staged, m->pub.partial) < 0)
+		rc = err_set_errno(&err, err_errno(), "cannot rename '%s'", m->staged);
+	if (rc == 0)
+		rc = publish_commit(&m->pub, &err);
+	return rc < 0 ? cli_output_refused("split", m->path, rc, &err) : CLI_OK;
+}
+
+static int split_make_parts(const struct cmd_split_arguments *a, const struct shoal_catalog *cat,
+			    struct split_making *m)
+{
+	int status = split_name_parts(a, m);
+
+	if (status == CLI_OK)
+		status = split_check_parts(a, cat, m);
+	for (unsigned i = 0; i < a->nr && status == CLI_OK && !a->output.dry_run; i++)
+		status = split_stage(a, cat, &m[i], i);
+	for (unsigned i = 0; i < a->nr && status == CLI_OK && !a->output.dry_run; i++)
+		status = split_publish(&m[i]);
+	for (unsigned i = 0; i < a->nr; i++) {
+		if (status == CLI_OK)
+			cli_output_report(&a->output, m[i].path, &m[i].totals);
+		if (m[i].staged)
+			(void)!unlink(m[i].staged); /* if it still is there */
+		if (m[i].path)
+			publish_abort(&m[i].pub);
+		free(m[i].staged);
+		free(m[i].path);
+	}
+	return status;
 }
 
 /* One level, as 'shoal manifest' does. */
@@ -149,8 +243,9 @@ static int split_make_dir(const struct cmd_split_arguments *a, bool *ret_made)
 static int cmd_split_run(void *arguments, int nr, char **words)
 {
 	struct cmd_split_arguments *a = arguments;
+	struct split_making *making;
 	struct shoal_catalog *cat;
-	double sum = 0, from = 0;
+	double sum = 0;
 	int status = CLI_OK;
 	bool made = false;
 
@@ -177,8 +272,12 @@ static int cmd_split_run(void *arguments, int nr, char **words)
 	status = split_check_source(a);
 	if (status == CLI_OK)
 		status = split_make_dir(a, &made);
-	for (unsigned i = 0; i < a->nr && status == CLI_OK; i++)
-		status = cmd_split_part(a, cat, i, &from);
+	making = calloc(a->nr, sizeof(*making));
+	if (!making)
+		status = cli_fail("split", "out of memory");
+	if (status == CLI_OK)
+		status = split_make_parts(a, cat, making);
+	free(making);
 	if (status != CLI_OK && made)
 		(void)rmdir(a->output.path); /* if it is empty */
 	shoal_catalog_close(cat);

@@ -42,6 +42,7 @@ struct cmd_sweep_state {
 	size_t nr_jobs;
 	size_t nr_good; /* jobs of this process that have figures */
 	int lock;
+	bool replaces; /* another sweep, which is still there */
 };
 
 /* ---- One measurement ---- */
@@ -73,6 +74,20 @@ static void judge_child(const struct child_result *c, struct sweep_record *r)
 		snprintf(r->error, sizeof(r->error), "the command ended with status %d", c->status);
 }
 
+/* After the first measurement: only a command that works costs the results of another sweep. */
+static int replace_other(struct cmd_sweep_state *s, const struct sweep_record *r,
+			 struct shoal_err *err)
+{
+	int rc;
+
+	if (r->error[0])
+		return err_set(err, -EIO, "the first measurement failed: %s", r->error);
+	rc = sweep_folder_replace(s->a->results, &s->plan, s->command.words, s->command.nr,
+				  s->a->launcher, err);
+	s->replaces = rc < 0;
+	return rc;
+}
+
 static int do_job(struct cmd_sweep_state *s, size_t at, struct shoal_err *err)
 {
 	char **words = sweep_command_of(&s->command, &s->plan, &s->jobs[at]);
@@ -90,6 +105,8 @@ static int do_job(struct cmd_sweep_state *s, size_t at, struct shoal_err *err)
 			rc = err_set(err, -EINVAL, "%s", r->error);
 	}
 	free(c.out);
+	if (rc == 0 && s->replaces)
+		rc = replace_other(s, r, err);
 	if (rc == 0)
 		rc = sweep_record_write(s->a->results, &s->plan, &s->jobs[at], r, err);
 	if (rc == 0)
@@ -104,7 +121,7 @@ static int do_jobs(struct cmd_sweep_state *s, struct shoal_err *err)
 	size_t nr_known = 0;
 	int rc = 0;
 
-	for (size_t i = 0; i < s->nr_jobs; i++) {
+	for (size_t i = 0; i < s->nr_jobs && !s->replaces; i++) {
 		sweep_record_read(s->a->results, &s->jobs[i], &s->records[i]);
 		if (s->records[i].error[0]) /* it is tried again */
 			s->records[i].there = false;
@@ -153,9 +170,14 @@ static int cmd_sweep_report(struct cmd_sweep_state *s, int rc, struct shoal_err 
 	int status = CLI_FAILED, wrc;
 
 	if (rc == -EINVAL && s->nr_good == 0) {
-		sweep_folder_forget(s->a->results); /* a typing error must not use it up */
+		if (!s->replaces) /* a typing error must not use it up */
+			sweep_folder_forget(s->a->results);
 		return cli_usage("sweep", "the command is refused: %s", cli_words("sweep", why));
 	}
+	if (s->replaces)
+		return cli_fail("sweep", "%s; the sweep in '%s' stays as it was",
+				rc == -ECANCELED ? "interrupted" : cli_words("sweep", why),
+				s->a->results);
 	wrc = cmd_sweep_write_report(s, &r, &err);
 	if (rc == 0 && wrc == 0)
 		status = any_failed(s) ? CLI_FAILED : CLI_OK;
@@ -218,6 +240,7 @@ static int cmd_sweep_do(struct cmd_sweep_state *s)
 			       s->a->launcher, s->a->resume, s->a->force, &s->lock, &err);
 	if (rc < 0)
 		return cli_fail("sweep", "%s", cli_words("sweep", &err));
+	s->replaces = rc == 1;
 	cli_catch_signals();
 	rc = do_jobs(s, &err);
 	status = cmd_sweep_report(s, rc, &err);

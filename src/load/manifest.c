@@ -33,6 +33,7 @@ struct manifest {
 	const char *root, *prefix;
 	bool files; /* the root is a directory: names must not lead out of it */
 	char end;
+	bool replaces; /* lists that may be there are still to be removed */
 };
 
 static int interrupted(struct shoal_err *err)
@@ -118,51 +119,6 @@ static int manifest_put_files(const struct manifest *m, struct out *out, uint64_
 		}
 	}
 	return err_set_errno(err, (int)nr, "cannot compute the order");
-}
-
-static int write_list(const struct manifest *m, const char *path, uint64_t rank,
-		      struct shoal_err *err)
-{
-	struct publish pub = PUBLISH_CLOSED;
-	struct out out;
-	int rc;
-
-	rc = publish_open(path, &pub, err);
-	if (rc < 0)
-		return rc;
-	rc = out_init(&out, pub.fd, 0, 1u << 18);
-	if (rc < 0)
-		err_set(err, rc, "out of memory");
-	if (rc == 0)
-		rc = manifest_put_files(m, &out, rank, err);
-	if (rc == 0) {
-		out_flush(&out);
-		rc = out.rc < 0 ? err_set_errno(err, out.rc, "cannot write '%s'", path) : 0;
-	}
-	out_release(&out);
-	if (rc == 0)
-		rc = publish_commit(&pub, err);
-	publish_abort(&pub);
-	return rc;
-}
-
-static int write_epoch(const struct manifest *m, uint64_t epoch, struct shoal_err *err)
-{
-	int rc = 0;
-
-	shoal_order_set_epoch(m->order, epoch);
-	for (uint64_t rank = 0; rank < m->spec.nr_ranks && rc == 0; rank++) {
-		char *name = list_name(m, epoch, rank);
-
-		rc = name ? write_list(m, name, rank, err) : err_set(err, -ENOMEM, "out of memory");
-		free(name);
-		if (rc == 0 && m->options->progress)
-			m->options->progress(m->options->self,
-					     (epoch - m->options->first_epoch) * m->spec.nr_ranks +
-						     rank + 1,
-					     m->options->nr_epochs * m->spec.nr_ranks);
-	}
-	return rc;
 }
 
 /* 1: a dry run, and there is none yet. */
@@ -305,26 +261,91 @@ static void drop_note(const struct manifest *m)
 	free(path);
 }
 
+/* Remove the lists of another catalog or order, and note of what those to come are. */
+static int manifest_take_over(const struct manifest *m, struct shoal_err *err)
+{
+	char *path = note_path(m), *want = note_text(m);
+	int rc = path && want ? 0 : err_set(err, -ENOMEM, "out of memory");
+
+	if (rc == 0 && m->options->force)
+		rc = count_lists(m, true, err);
+	if (rc >= 0)
+		rc = manifest_note_write(path, want, err);
+	free(path);
+	free(want);
+	return rc;
+}
+
 /* Lists of two catalogs or orders in one folder would look like those of one. */
-static int manifest_claim(const struct manifest *m, struct shoal_err *err)
+static int manifest_claim(struct manifest *m, struct shoal_err *err)
 {
 	char *path = note_path(m), *want = note_text(m), *was = path ? note_read(path) : NULL;
-	bool write = !m->options->dry_run;
 	int rc = 0;
 
-	if (!path || !want || !was) {
+	if (!path || !want || !was)
 		rc = err_set(err, -ENOMEM, "out of memory");
-	} else if (m->options->force || strcmp(was, want) != 0) {
-		rc = count_lists(m, m->options->force && write, err);
-		if (rc > 0 && !m->options->force)
-			rc = note_refuse(m, was, want, err);
-		if (rc >= 0 && write)
-			rc = manifest_note_write(path, want, err);
-	}
+	else if (m->options->force)
+		m->replaces = true; /* once the first list is complete */
+	else if (strcmp(was, want) != 0)
+		rc = count_lists(m, false, err);
+	if (rc > 0)
+		rc = note_refuse(m, was, want, err);
+	if (rc == 0 && !m->replaces && strcmp(was, want) != 0 && !m->options->dry_run)
+		rc = manifest_take_over(m, err);
 	free(path);
 	free(want);
 	free(was);
-	return rc < 0 ? rc : 0;
+	return rc;
+}
+
+/* ---- Writing ---- */
+
+static int write_list(struct manifest *m, const char *path, uint64_t rank, struct shoal_err *err)
+{
+	struct publish pub = PUBLISH_CLOSED;
+	struct out out;
+	int rc;
+
+	rc = publish_open(path, &pub, err);
+	if (rc < 0)
+		return rc;
+	rc = out_init(&out, pub.fd, 0, 1u << 18);
+	if (rc < 0)
+		err_set(err, rc, "out of memory");
+	if (rc == 0)
+		rc = manifest_put_files(m, &out, rank, err);
+	if (rc == 0) {
+		out_flush(&out);
+		rc = out.rc < 0 ? err_set_errno(err, out.rc, "cannot write '%s'", path) : 0;
+	}
+	out_release(&out);
+	if (rc == 0 && m->replaces) {
+		rc = manifest_take_over(m, err);
+		m->replaces = rc < 0;
+	}
+	if (rc == 0)
+		rc = publish_commit(&pub, err);
+	publish_abort(&pub);
+	return rc;
+}
+
+static int write_epoch(struct manifest *m, uint64_t epoch, struct shoal_err *err)
+{
+	int rc = 0;
+
+	shoal_order_set_epoch(m->order, epoch);
+	for (uint64_t rank = 0; rank < m->spec.nr_ranks && rc == 0; rank++) {
+		char *name = list_name(m, epoch, rank);
+
+		rc = name ? write_list(m, name, rank, err) : err_set(err, -ENOMEM, "out of memory");
+		free(name);
+		if (rc == 0 && m->options->progress)
+			m->options->progress(m->options->self,
+					     (epoch - m->options->first_epoch) * m->spec.nr_ranks +
+						     rank + 1,
+					     m->options->nr_epochs * m->spec.nr_ranks);
+	}
+	return rc;
 }
 
 /* Check the request, and compute what to write. */

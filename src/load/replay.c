@@ -267,6 +267,8 @@ static int replay_ops(struct replay *p, struct shoal_err *err)
 		if (any)
 			load_engine_kick(p->engine);
 		rc = replay_wait(p, next, err);
+		if (p->o->progress)
+			p->o->progress(p->o->self, p->r->nr + p->r->nr_errors, p->nr, p->r->bytes);
 	}
 	p->r->seconds = (double)(clock_now() - p->begun) * 1e-9;
 	return rc;

@@ -22,6 +22,10 @@ struct replay_options {
 	unsigned in_flight; /* per rank; 0: as many as the log had at once */
 	uint64_t memory;    /* of buffers, per rank: fewer are in flight if more would be needed */
 	const int *stop;
+	/* Called several times per second with what this rank has done, of how many operations. May
+	 * be NULL. */
+	void (*progress)(void *self, uint64_t nr_done, uint64_t nr_all, uint64_t bytes);
+	void *self;
 };
 
 /* Over all ranks. */

@@ -1,6 +1,7 @@
 #include "run/folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,9 +31,9 @@ static const struct {
 	[RUN_FILE_EFFECTIVE] = { "effective.yaml", "run", true },
 	[RUN_FILE_PLAN] = { "plan.json", "sweep" },
 	[RUN_FILE_PAGE] = { "report.html" },
-	[RUN_FILE_TRAIN_CATALOG] = { "train.shoal", NULL, true },
-	[RUN_FILE_EVAL_CATALOG] = { "valid.shoal", NULL, true },
-	[RUN_FILE_COPY] = { DATAGEN_CATALOG_NAME, NULL, true },
+	[RUN_FILE_TRAIN_CATALOG] = { "train.shoal" },
+	[RUN_FILE_EVAL_CATALOG] = { "valid.shoal" },
+	[RUN_FILE_COPY] = { DATAGEN_CATALOG_NAME },
 	[RUN_FILE_STATE] = { SUBFOLDER "/state", "run" },
 	[RUN_FILE_LOCK] = { SUBFOLDER "/lock" },
 };
@@ -176,7 +177,15 @@ int run_folder_check(const char *results, bool resume, struct shoal_err *err)
 	return 0;
 }
 
-/* Whether a run has written a file of this name. */
+/* Whether a run may have made it for itself, and has it in its folder. */
+static bool is_catalog(const char *name)
+{
+	return strcmp(name, files[RUN_FILE_TRAIN_CATALOG].name) == 0 ||
+	       strcmp(name, files[RUN_FILE_EVAL_CATALOG].name) == 0 ||
+	       strcmp(name, files[RUN_FILE_COPY].name) == 0;
+}
+
+/* Whether a run has written a file of this name, which is not a catalog. */
 static bool is_result(const char *name)
 {
 	size_t digits = strspn(name, "0123456789");
@@ -218,12 +227,37 @@ static int remove_files(const char *dir, bool (*wanted)(const char *name), struc
 	return rc;
 }
 
-/* Remove what an earlier run left, whatever its number of ranks. */
-static int remove_results(const char *results, struct shoal_err *err)
+/*
+ * Move the catalogs of an earlier run into the subfolder or back: a run makes its own before all is
+ * known that can refuse it.
+ */
+static int move_catalogs(const char *results, bool back, struct shoal_err *err)
+{
+	char here[RUN_PATH_MAX], there[RUN_PATH_MAX], name[64];
+	int rc = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(files) && rc == 0; i++) {
+		if (!is_catalog(files[i].name))
+			continue;
+		snprintf(name, sizeof(name), SUBFOLDER "/%s", files[i].name);
+		rc = path_join(results, files[i].name, here, sizeof(here), err);
+		if (rc == 0)
+			rc = path_join(results, name, there, sizeof(there), err);
+		if (rc == 0 && rename(back ? there : here, back ? here : there) < 0 &&
+		    errno != ENOENT)
+			rc = err_set_errno(err, err_errno(), "cannot move '%s'",
+					   back ? there : here);
+	}
+	return rc;
+}
+
+int run_folder_clear(const char *results, struct shoal_err *err)
 {
 	char path[RUN_PATH_MAX];
 	int rc = path_join(results, SUBFOLDER, path, sizeof(path), err);
 
+	if (rc == 0)
+		rc = remove_files(path, is_catalog, err);
 	if (rc == 0)
 		rc = remove_files(results, is_result, err);
 	return rc < 0 ? rc : remove_files(path, is_step_log, err);
@@ -241,11 +275,12 @@ int run_folder_open(const char *results, bool resume, bool force, int *ret_lock,
 		rc = err_set_errno(err, err_errno(), "cannot write results to '%s'", results);
 	if (rc == 0)
 		rc = take_lock(results, ret_lock, err);
-	if (rc == 0 && force)
-		rc = run_folder_check_others(results, "run", err);
-	if (rc == 0 && force)
-		rc = remove_results(results, err);
-	return rc < 0 ? rc : run_folder_check(results, resume, err);
+	if (rc == 0)
+		rc = move_catalogs(results, true, err); /* of a process that was killed */
+	if (rc < 0 || !force)
+		return rc < 0 ? rc : run_folder_check(results, resume, err);
+	rc = run_folder_check_others(results, "run", err);
+	return rc < 0 ? rc : move_catalogs(results, false, err);
 }
 
 void run_folder_finish(const char *results, int nr_ranks)
@@ -267,6 +302,7 @@ void run_folder_close(const char *results, int lock)
 {
 	if (lock < 0)
 		return;
+	(void)move_catalogs(results, true, NULL); /* unless they were cleared */
 	if (!run_can_resume(results))
 		run_folder_finish(results, 0);
 	close(lock);

@@ -70,13 +70,19 @@ int run_step_log_path(const char *results, int rank, char buf[RUN_PATH_MAX],
 
 /*
  * On rank 0: make the folder if it is missing, take its lock, and check that it holds no other
- * results: with @resume there must be a run to resume, and @force removes other results. The lock
- * is held from before anything is written until everything is; on a file system without locks this
- * has no effect. -EBUSY: another run is writing there. *@ret_lock is set on failure, too, if the
- * lock was taken.
+ * results: with @resume there must be a run to resume, and with @force there may be those of
+ * another run, which run_folder_clear() removes once nothing else can be refused. The lock is held
+ * from before anything is written until everything is; on a file system without locks this has no
+ * effect. -EBUSY: another run is writing there. *@ret_lock is set on failure, too, if the lock was
+ * taken.
  */
 int run_folder_open(const char *results, bool resume, bool force, int *ret_lock,
 		    struct shoal_err *err) MUST_USE;
+
+/* After run_folder_open() with force: remove what an earlier run left, whatever its number of
+ * ranks. Catalogs that this run has made meanwhile stay. Without it run_folder_close() puts
+ * everything back. */
+int run_folder_clear(const char *results, struct shoal_err *err) MUST_USE;
 
 /* Whether run_folder_open() would refuse the folder because of other results. Writes nothing. */
 int run_folder_check(const char *results, bool resume, struct shoal_err *err) MUST_USE;

@@ -141,39 +141,56 @@ static int make_folders(const char *folder, struct shoal_err *err)
 	return rc;
 }
 
+static int write_plan(const char *folder, const struct buf *plan, struct shoal_err *err)
+{
+	int rc = clear_jobs(folder, err);
+
+	return rc < 0 ? rc
+		      : report_write_text(folder, run_file_name(RUN_FILE_PLAN),
+					  (const char *)plan->data, err);
+}
+
+/* 1: there is another sweep, which stays until it is replaced. */
 static int begin_sweep(const char *folder, const struct buf *plan, bool force,
 		       struct shoal_err *err)
 {
+	bool other = is_there(folder, run_file_name(RUN_FILE_PLAN));
 	int rc;
 
-	if (is_there(folder, run_file_name(RUN_FILE_PLAN)) && !force)
+	if (other && !force)
 		return err_set_hint(err, -EEXIST, SHOAL_HINT_REPLACE, "'%s' holds a sweep already",
 				    folder);
 	rc = run_folder_check_others(folder, "sweep", err);
 	if (rc == 0)
-		rc = clear_jobs(folder, err);
-	if (rc == 0)
 		rc = make_folders(folder, err);
-	if (rc == 0)
-		rc = report_write_text(folder, run_file_name(RUN_FILE_PLAN),
-				       (const char *)plan->data, err);
-	return rc;
+	if (rc == 0 && !other)
+		rc = write_plan(folder, plan, err);
+	return rc < 0 ? rc : other;
+}
+
+/* To be released, also after a failure. */
+static int make_plan(struct buf *b, const struct sweep_plan *plan, char *const *words, size_t nr,
+		     const char *launcher, struct shoal_err *err)
+{
+	*b = (struct buf){ .max = PLAN_MAX };
+	put_plan(b, plan, words, nr, launcher);
+	buf_u8(b, '\0');
+	if (b->rc < 0)
+		return err_set(err, b->rc, "the plan of the sweep does not fit memory");
+	b->len--; /* the NUL is for those who take it as text */
+	return 0;
 }
 
 int sweep_folder_open(const char *folder, const struct sweep_plan *plan, char *const *words,
 		      size_t nr_words, const char *launcher, bool resume, bool force, int *ret_lock,
 		      struct shoal_err *err)
 {
-	struct buf b = { .max = PLAN_MAX };
 	char path[4096];
-	int rc = path_join(folder, LOCK_NAME, path, sizeof(path), err);
+	struct buf b;
+	int rc = make_plan(&b, plan, words, nr_words, launcher, err);
 
-	put_plan(&b, plan, words, nr_words, launcher);
-	buf_u8(&b, '\0');
-	if (b.rc < 0)
-		rc = err_set(err, b.rc, "the plan of the sweep does not fit memory");
-	else
-		b.len--; /* the NUL is for those who take it as text */
+	if (rc == 0)
+		rc = path_join(folder, LOCK_NAME, path, sizeof(path), err);
 	if (rc == 0)
 		rc = path_make_dirs(folder, err);
 	if (rc == 0) {
@@ -187,6 +204,18 @@ int sweep_folder_open(const char *folder, const struct sweep_plan *plan, char *c
 		rc = make_folders(folder, err);
 	if (rc < 0)
 		sweep_folder_close(folder, *ret_lock);
+	buf_release(&b);
+	return rc;
+}
+
+int sweep_folder_replace(const char *folder, const struct sweep_plan *plan, char *const *words,
+			 size_t nr_words, const char *launcher, struct shoal_err *err)
+{
+	struct buf b;
+	int rc = make_plan(&b, plan, words, nr_words, launcher, err);
+
+	if (rc == 0)
+		rc = write_plan(folder, &b, err);
 	buf_release(&b);
 	return rc;
 }

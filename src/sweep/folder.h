@@ -8,13 +8,17 @@
 #include "sweep/result.h"
 
 /*
- * Make the folder, or with @resume check that it holds this very sweep; with @force another sweep
- * there is removed. The lock keeps a second sweep out. @words and @launcher (may be NULL) are the
- * command's.
+ * Make the folder, or with @resume check that it holds this very sweep. Returns 1 with @force if
+ * another sweep is there, which stays until sweep_folder_replace(). The lock keeps a second sweep
+ * out. @words and @launcher (may be NULL) are the command's.
  */
 int sweep_folder_open(const char *folder, const struct sweep_plan *plan, char *const *words,
 		      size_t nr_words, const char *launcher, bool resume, bool force, int *ret_lock,
 		      struct shoal_err *err) MUST_USE;
+/* Remove the measurements of the other sweep, once this one has made its first. */
+int sweep_folder_replace(const char *folder, const struct sweep_plan *plan, char *const *words,
+			 size_t nr_words, const char *launcher, struct shoal_err *err) MUST_USE;
+
 void sweep_folder_close(const char *folder, int lock);
 
 /* Before it is closed: take the plan of a sweep away that has no records, so that another can

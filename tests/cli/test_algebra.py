@@ -2,6 +2,7 @@
 
 import json
 import random
+import subprocess
 
 import pytest
 from conftest import check_words, contents, lines
@@ -176,6 +177,23 @@ def test_a_part_does_not_replace_a_catalog_that_has_more_than_twice_as_many_name
     shoal.good("split", thousand, "--part", "b=0.5", "--part", "c=0.5", "-q", "-o", tmp_path)
     shoal.good("split", tmp_path / "b.cat", "--part", "a=0.0001", "-q", "-o", tmp_path, "--force")
     assert shoal.names(thousand) == []
+
+
+def test_either_all_parts_of_a_split_are_replaced_or_none(shoal, fails, tmp_path):
+    """A part of the new split beside one of the old would have files in common with it."""
+    source, out = shoal.pattern("f{:05d}", 10_000), tmp_path / "parts"
+    shoal.good("split", source, "--part", "train=0.95", "--part", "valid=0.05", "-o", out, "-q")
+    before = {name: (out / name).read_bytes() for name in contents(out)}
+    again = ["split", source, "--part", "train=0.98", "--part", "valid=0.02", "-o", out, "-q"]
+    fails(shoal(*again), 1, "valid.cat' has ", "--force")
+    assert {name: (out / name).read_bytes() for name in contents(out)} == before
+    full = ["bash", "-c", 'ulimit -f 2; trap "" XFSZ; exec "$@"', "-"]  # KiB: enough for the first part
+    done = subprocess.run([*full, *shoal.arguments(["split", source, "--part", "valid=0.01", "--part", "train=0.99", "-o", out, "--force"])],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (1, b"") and b"train.cat" in done.stderr, done
+    assert {name: (out / name).read_bytes() for name in contents(out)} == before
+    shoal.good(*again, "--force")
+    assert not set(shoal.names(out / "train.cat")) & set(shoal.names(out / "valid.cat")) and contents(out) == ["train.cat", "valid.cat"]
 
 
 def test_a_damaged_or_empty_catalog_is_replaced_by_any(shoal, thousand, tmp_path):

@@ -103,6 +103,24 @@ def test_force_replaces_the_results_of_another_run(shoal, place):
     assert shoal("run", *options, "--force", "--resume", cwd=place).returncode == 2
 
 
+def test_force_removes_nothing_if_the_run_cannot_begin(shoal, place):
+    """A typing error must not cost results that took hours."""
+    def run(data, *more):
+        return shoal("run", "w.yaml", "--data", data, "--results", "r", "-q", "--force", *more, cwd=place)
+
+    (place / "files").mkdir()
+    for i in range(8):  # neither names nor sizes of the workload's: they are listed into the results
+        (place / "files" / f"{i}.npz").write_bytes(b"x" * 3000)
+    run("files", "reader.batch_size=1", "--json")
+    before = everything(place)
+    assert place / "r" / "summary.json" in before and place / "r" / "train.shoal" in before
+    for refused in (run("flies"), run("d"), run("null", "--op-log", "w.yaml"), run("files", "train.epochs=none")):
+        assert refused.returncode in (1, 2), refused
+        assert everything(place) == before
+    run("null")
+    assert everything(place)[place / "r" / "summary.json"] != before[place / "r" / "summary.json"]
+
+
 def test_a_report_is_checked_and_not_written_by_a_dry_run(shoal, place):
     shoal("run", "w.yaml", "--data", "null", "--results", "r", "-q", cwd=place)
     before = everything(place)

@@ -6,6 +6,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -41,13 +42,17 @@ def run(*command, **options):
                           **options).stdout
 
 
+def prefix():
+    options = json.loads((ROOT / "build" / "meson-info" / "intro-buildoptions.json").read_text())
+    return next(option["value"] for option in options if option["name"] == "prefix").lstrip("/")
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """Of the release build: a sanitizer build is not for installing."""
     where = tmp_path_factory.mktemp("installed")
     run("meson", "install", "-C", ROOT / "build", "--no-rebuild", "--destdir", where, "--quiet")
-    options = json.loads((ROOT / "build" / "meson-info" / "intro-buildoptions.json").read_text())
-    return where / next(option["value"] for option in options if option["name"] == "prefix").lstrip("/")
+    return where / prefix()
 
 
 @pytest.mark.parametrize("compiler, language, standard", [("cc", "c", "c11"), ("c++", "c++", "c++17")])
@@ -178,23 +183,44 @@ def test_prefix_and_destdir_are_honoured_after_a_build_and_uninstall_removes_all
         run(moved, "workloads", stderr=subprocess.PIPE)
 
 
+@pytest.mark.parametrize("remove", [[], ["--remove"]])
+def test_an_install_without_rights_ends_with_one_sentence(installed, tmp_path, remove):
+    """Run by another user, where this one is root."""
+    place = tmp_path / "place"
+    shutil.copytree(installed, f"{place}/{prefix()}", symlinks=True)
+    tool = [ROOT / "tools" / "install", *remove, ROOT / "build"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "meson").write_text("#!/bin/sh\necho 'ERROR: no rights' >&2\nexit 1\n")  # it has a sentence of its own
+    (tmp_path / "bin" / "meson").chmod(0o755)
+    refuse = "import os, runpy, sys\ndef no(path):\n    raise PermissionError(13, 'Permission denied', path)\n" \
+             "os.remove = no\nsys.argv = sys.argv[1:]\nrunpy.run_path(sys.argv[0], run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", refuse, *map(str, tool)], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env={**os.environ, "DESTDIR": str(place), "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+    assert done.returncode == 1 and done.stdout == ""
+    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) == 2, done.stderr
+    assert "run it as root, or with PREFIX=DIR" in done.stderr
+
+
 def test_the_installed_tree_can_be_moved(installed, tmp_path):
     shutil.copytree(installed, tmp_path / "moved", symlinks=True)
     assert "unet3d_h100" in run(tmp_path / "moved" / "bin" / "shoal", "workloads")
 
 
-# ---- tools/install-deps where there is no apt ----
+# ---- tools/install-deps where there is no apt, or none that works ----
 
 
-def machine(folder, modules):
-    """A PATH with what a build needs, of which pkg-config knows these modules, and no apt-get."""
+def machine(folder, modules, **scripts):
+    """A PATH with what a build needs, of which pkg-config knows these modules, and these scripts; otherwise no apt-get."""
     folder.mkdir()
     for name in ("awk", "bash", "cat", "dirname", "env", "id"):
         (folder / name).symlink_to(shutil.which(name))
     for name in ("cc", "make", "meson", "ninja"):
         (folder / name).symlink_to(shutil.which("true"))
-    (folder / "pkg-config").write_text(f"#!/bin/sh\ncase ' {modules} ' in *\" $2 \"*) exit 0;; esac\nexit 1\n")
-    (folder / "pkg-config").chmod(0o755)
+    scripts["pkg-config"] = f"case ' {modules} ' in *\" $2 \"*) exit 0;; esac\nexit 1\n"
+    for name, text in scripts.items():
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).write_text("#!/bin/sh\n" + text)
+        (folder / name).chmod(0o755)
     return subprocess.run(["bash", ROOT / "tools" / "install-deps", "build"], env={"PATH": str(folder)}, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
@@ -229,6 +255,17 @@ def test_without_apt_what_is_missing_is_named_for_other_distributions(tmp_path):
     for words in ("libisal-dev", "dnf install isa-l-devel ", "pacman -S isa-l\n", "zypper install libisal-devel\n"):
         assert words in done.stderr
     assert "libzstd" not in done.stderr
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_an_apt_that_cannot_install_ends_the_build_only_if_something_is_required(tmp_path, user):
+    """Without a network, or with a sudo that refuses."""
+    scripts = {"id": f"echo {user}\n", "sudo": "echo sudo: no rights >&2\nexit 1\n", "apt-get": "echo no network >&2\nexit 100\n"}
+    done = machine(tmp_path / "a", f"{NEEDED} expat libcrypto libcurl", **scripts)
+    assert done.returncode == 0
+    assert "The build does without these" in done.stderr and "apt-get install liburing-dev (as root)" in done.stderr
+    done = machine(tmp_path / "b", f"libfyaml libisal libxxhash {OPTIONAL}", **scripts)
+    assert done.returncode == 1 and "apt-get install libzstd-dev (as root)" in done.stderr
 
 
 # ---- tools/install-extras ----

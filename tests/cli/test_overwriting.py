@@ -117,6 +117,17 @@ def test_lists_of_two_catalogs_are_not_mixed_in_one_folder(shoal, fails, catalog
         "train_epoch0000_rank00000.txt", "valid_epoch0000_rank00000.txt"]
 
 
+def test_force_removes_lists_only_once_there_are_others(shoal, fails, catalog, tmp_path):
+    out, bad = tmp_path / "lists", tmp_path / "bad.cat"
+    shoal.good("index", "-", "--null", "--root", "/r", "-q", "-o", bad, stdin=b"two\nlines\0")
+    shoal.good("manifest", catalog, "-q", "--ranks", 2, "-o", out)
+    before = {p.name: p.read_bytes() for p in out.iterdir()}
+    fails(shoal("manifest", bad, "--force", "-o", out), 1, "contains a line end")
+    assert {p.name: p.read_bytes() for p in out.iterdir()} == before
+    shoal.good("manifest", catalog, "-q", "--ranks", 1, "--force", "-o", out)
+    assert len(os.listdir(out)) == 2
+
+
 def test_a_catalog_of_the_same_names_with_another_root_is_another_catalog(shoal, fails, tmp_path):
     for name, root in (("a", "/one"), ("b", "/two")):
         shoal.good("index", "-", "--root", root, "-q", "-o", tmp_path / name, stdin=b"x\ny\n")

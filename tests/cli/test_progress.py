@@ -167,6 +167,7 @@ def long(tmp_path_factory):
 # A document is due after a second. The command stands still for that long, so that it need not take so long.
 @pytest.mark.parametrize("arguments, what, total", [
     (["verify", "c"], "names checked", LONG), (["diff", "c", "c"], "names", LONG), (["ls", "c", "--include", "*"], "names", None),
+    (["ls", "c"], "names", None),
     (["filter", "c", "--exclude", "f*", "-o", "filtered", "--force"], "names", LONG),
     (["split", "c", "--part", "a=0.5", "-o", "."], "names", LONG), (["merge", "c", "d", "--root", "/r", "-o", "m"], "names", 2 * LONG)])
 def test_what_takes_long_shows_how_far_it_is(shoal, long, arguments, what, total):

@@ -56,6 +56,21 @@ def test_points_come_in_another_order_with_another_seed(shoal, catalog, tmp_path
     assert len(first) == 14 and first == order(1) != second and sorted(first) == sorted(second) != first
 
 
+def test_force_replaces_a_sweep_only_once_a_measurement_was_made(shoal, catalog, tmp_path):
+    command = ["--vary", "batch=4,8", "--repeat", 1, "--no-ceiling", "-q", "--results", tmp_path / "s", "--"]
+    few = ["--object-size", 100, "--steps", 2]
+    shoal.good("sweep", *command, "read", catalog, "--data", "null:size=100", *few)
+    before = {path: path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file()}
+    assert len(before) >= 5
+    for words, status in (([catalog, "--data", "/there/is/none"], 1), ([tmp_path / "none"], 1), ([catalog, "--mistyped"], 2)):
+        done = shoal("sweep", "--force", *command, "read", *words)
+        assert done.returncode == status, done.stderr
+        assert status == 2 or b"stays as it was" in done.stderr, done.stderr
+        assert {path: path.read_bytes() for path in (tmp_path / "s").rglob("*") if path.is_file()} == before
+    shoal.good("sweep", "--force", *command, "read", catalog, "--data", "null:size=200", *few)
+    assert results(tmp_path / "s")["complete"] and "null:size=200" in (tmp_path / "s" / "plan.json").read_text()
+
+
 def test_a_sweep_that_was_killed_goes_on_with_what_is_missing(shoal, catalog, tmp_path):
     command = ["sweep", "--vary", "in-flight=4,8", "--repeat", 2, "--no-ceiling", "--results", tmp_path / "s", "--", "read", catalog, *READ]
     process = shoal.start(*command)

@@ -117,6 +117,24 @@ def test_a_run_is_recorded_too(shoal, tmp_path):
     assert refused.returncode == 2
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_replay_shows_how_far_it_is_and_dies_of_a_signal(shoal, files, tmp_path, as_json):
+    shoal.good("read", files, "-q", "--json", "--op-log", tmp_path / "log")
+    slow = ["--data", "null:size=10,delay_us=20000", "--in-flight", 1, "--fast"]  # four seconds
+    process = shoal.start("replay", tmp_path / "log", *slow, "--progress", "json", *["--json"][:as_json])
+    shown = json.loads(process.stderr.readline())
+    assert (shown["progress"], shown["what"], shown["total"]) == ("replay", "operations", 200) and 0 < shown["done"] < 200
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert b"interrupted: these figures are of the part that was done" in err
+    if as_json:
+        found = json.loads(out)
+        assert found["interrupted"] and 0 < found["replayed"]["operations"] < 200
+    else:
+        assert b" operations, " in out
+
+
 @MPI
 def test_ranks_record_into_one_file_and_any_number_replays(shoal, files, tmp_path):
     done = mpirun(2, "read", files, "--batch", 10, "--op-log", tmp_path / "log", "--trace", tmp_path / "t.json", "-q")

@@ -365,6 +365,10 @@ static void only_the_same_sweep_goes_on(void **state)
 	assert_non_null(strstr(err.msg, "\"seed\": \"1\""));
 	lock = -1;
 	assert_int_equal(sweep_folder_open(folder, &plan, words, 1, NULL, false, true, &lock, &err),
+			 1); /* there is another one */
+	assert_int_equal(sweep_folder_replace(folder, &plan, words, 1, NULL, &err), 0);
+	sweep_folder_close(folder, lock);
+	assert_int_equal(sweep_folder_open(folder, &plan, words, 1, NULL, true, false, &lock, &err),
 			 0);
 	remove_folder(folder, lock);
 }
