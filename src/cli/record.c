@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -17,11 +18,28 @@ static int record_folder(const char *dir, struct shoal_err *err)
 {
 	int rc = path_make_dirs(dir, err);
 
-	if (rc == 0)
-		rc = run_folder_check_others(dir, NULL, err);
 	if (rc == 0 && access(dir, W_OK) < 0)
 		rc = err_set_errno(err, err_errno(), "cannot write results to '%.500s'", dir);
 	return rc;
+}
+
+int cli_record_check(const struct cli_record *r, const char *command, struct shoal_err *err)
+{
+	struct stat st;
+
+	if (!r->results)
+		return 0;
+	if (!*r->results)
+		return err_set(err, -EINVAL, "--results of %s is empty", command);
+	if (stat(r->results, &st) < 0)
+		return 0; /* it is made */
+	if (!S_ISDIR(st.st_mode))
+		return err_set(err, -ENOTDIR, "'%.500s' is a file: results need a folder",
+			       r->results);
+	if (access(r->results, W_OK) < 0)
+		return err_set_errno(err, err_errno(), "cannot write results to '%.500s'",
+				     r->results);
+	return run_folder_check_others(r->results, NULL, err);
 }
 
 static int record_series(struct cli_record *r, const struct comm *comm, uint64_t started, bool all,
@@ -81,8 +99,8 @@ int cli_record_begin(struct cli_record *r, const struct cli_record_facts *facts,
 		   (all ? (uint64_t)place->nr_nodes : 1);
 	if (!r->results && !listen->address)
 		return 0;
-	if (r->results && !*r->results)
-		rc = err_set(err, -EINVAL, "--results of %s is empty", facts->command);
+	if (first)
+		rc = cli_record_check(r, facts->command, err);
 	if (rc == 0 && first && r->results)
 		rc = record_folder(r->results, err);
 	if (rc == 0 && first)

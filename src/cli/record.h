@@ -33,6 +33,10 @@ struct cli_record_facts {
 int cli_record_begin(struct cli_record *r, const struct cli_record_facts *facts, struct comm *comm,
 		     bool all, struct cli_listen *listen, struct shoal_err *err) MUST_USE;
 
+/* Whether cli_record_begin() would refuse the directory. Writes nothing. */
+int cli_record_check(const struct cli_record *r, const char *command,
+		     struct shoal_err *err) MUST_USE;
+
 /* Rank 0: write COMMAND.json. */
 int cli_record_write(struct cli_record *r, const struct cli_record_facts *facts,
 		     struct shoal_err *err) MUST_USE;

@@ -46,6 +46,18 @@ int cli_trace_open(const struct cli_trace *t, const char *place, struct comm *co
 	return trace_open(&o, ret_trace, err);
 }
 
+int cli_trace_try(const struct cli_trace *t, const char *command)
+{
+	struct trace_options o = { .trace = t->trace, .log = t->log };
+	struct shoal_err err = { "" };
+
+	if (trace_check(&o, &err) < 0)
+		return cli_fail(command, "%s", cli_words(command, &err));
+	if (t->trace && cli_check_directory(command, t->trace) != CLI_OK)
+		return CLI_FAILED;
+	return t->log ? cli_check_directory(command, t->log) : CLI_OK;
+}
+
 int cli_trace_finish(const char *command, struct trace *trace, bool write, int rank, int status)
 {
 	struct shoal_err err = { "" };

@@ -249,16 +249,23 @@ static int keep_foreign(const char *path, const char *what, const void *mark, si
 		       path, what);
 }
 
-static int open_files(struct trace *t, const struct trace_options *o, struct shoal_err *err)
+int trace_check(const struct trace_options *o, struct shoal_err *err)
 {
 	int rc = 0;
 
-	snprintf(t->root, sizeof(t->root), "%s", o->root);
 	if (o->trace)
 		rc = keep_foreign(o->trace, "a trace", TRACE_MARK, strlen(TRACE_MARK), err);
 	if (rc == 0 && o->log)
 		rc = keep_foreign(o->log, "a log of operations", oplog_magic, sizeof(oplog_magic),
 				  err);
+	return rc;
+}
+
+static int open_files(struct trace *t, const struct trace_options *o, struct shoal_err *err)
+{
+	int rc = trace_check(o, err);
+
+	snprintf(t->root, sizeof(t->root), "%s", o->root);
 	if (rc == 0 && o->trace)
 		rc = publish_open(o->trace, &t->trace_file, err);
 	if (rc == 0 && o->log)

@@ -26,6 +26,9 @@ struct trace_options {
 	struct comm *comm;       /* lent */
 };
 
+/* Whether trace_open() would refuse to replace what is at the paths. Writes nothing. */
+int trace_check(const struct trace_options *o, struct shoal_err *err) MUST_USE;
+
 /*
  * Collective. *@ret_trace is NULL if there is nothing to record. Rank 0 opens the files here, so
  * that a path that cannot be written ends a run before it begins.

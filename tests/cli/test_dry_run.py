@@ -25,6 +25,8 @@ def place(shoal, tmp_path):
     shoal.good("column", "sizes", tmp_path / "c.cat", "-q")
     shoal.good("manifest", tmp_path / "c.cat", "-q", "-o", tmp_path / "lists")
     (tmp_path / "w.yaml").write_text(WORKLOAD)
+    (tmp_path / "measured").mkdir()
+    (tmp_path / "measured" / "read.json").write_text("{}")
     return tmp_path
 
 
@@ -74,6 +76,11 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(shoal, place, w
     (["manifest", "c.cat", "--seed", "1", "-o", "lists"], "lists of another order"),
     (["manifest", "c.cat", "-o", "w.yaml"], "is not a directory"),
     (["read", "none.cat", "--results", "r"], "none.cat"),
+    (["read", "c.cat", "--results", "w.yaml"], "'w.yaml' is a file: results need a folder"),
+    (["read", "c.cat", "--results", "measured"], "has results already"),
+    (["read", "c.cat", "--trace", "w.yaml"], "exists and is not a trace"),
+    (["read", "c.cat", "--op-log", "c.cat"], "exists and is not a log of operations"),
+    (["read", "c.cat", "--op-log", "none/log"], "none"),
 ])
 def test_a_dry_run_is_refused_as_the_command_itself_would_be(shoal, place, arguments, words):
     before = everything(place)
