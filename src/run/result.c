@@ -6,7 +6,7 @@
 bool run_result_measured(const struct run_result *r)
 {
 	for (size_t i = 0; i < r->nr_phases; i++)
-		if (!r->phases[i].eval && run_result_counts(r, i))
+		if (!r->phases[i].eval && r->phases[i].steps_counted > 0 && run_result_counts(r, i))
 			return true;
 	return false;
 }
