@@ -151,7 +151,7 @@ static int split_check_parts(const struct cmd_split_arguments *a, const struct s
 	bool objects = store_uri_traits(a->output.path).objects, any = objects;
 	int status = CLI_OK;
 
-	for (unsigned i = 0; i < a->nr && status == CLI_OK; i++) {
+	for (unsigned i = 0; i < a->nr && m[i].path && status == CLI_OK; i++) {
 		const char *local = store_local_path(m[i].path);
 
 		if (dir)
@@ -275,7 +275,7 @@ static int cmd_split_run(void *arguments, int nr, char **words)
 	making = calloc(a->nr, sizeof(*making));
 	if (!making)
 		status = cli_fail("split", "out of memory");
-	if (status == CLI_OK)
+	else if (status == CLI_OK)
 		status = split_make_parts(a, cat, making);
 	free(making);
 	if (status != CLI_OK && made)
