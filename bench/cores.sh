@@ -38,7 +38,7 @@ make_files() {
 		for i in 0 250 500 750; do
 			tee $(seq -f f%04g $i $((i + 249))) <"$dir.one" >/dev/null
 		done'
-	find "$dir" -type f -printf '%p\t%s\n' | shuf --random-source="$dir.one" >"$dir.list"
+	find "$dir" -type f -printf '%p\t%s\n' | shuf >"$dir.list"
 	sed "s|^$dir/||" "$dir.list" >"$dir.names"
 	with shoal index "$dir" -o "$dir.cat" -q
 }
