@@ -490,9 +490,9 @@ def test_it_tells_nothing_of_repeated_and_blank_when_there_are_none(shoal, tmp_p
 
 def test_one_is_not_called_many(shoal, tmp_path):
     result = shoal("index", "-", "--root", "/nowhere", "-o", tmp_path / "c", stdin=b"a\n\na\n")
-    assert re.fullmatch(rb"1 name in [\d.]+ m?s, 1 repeated dropped, 1 blank line\n", result.stderr)
+    assert re.fullmatch(rb"1 name in [\d.]+ [mu]?s, 1 repeated dropped, 1 blank line\n", result.stderr)
     result = shoal("index", "-", "--root", "/nowhere", "-o", tmp_path / "c", stdin=b"a\n\n\nb\n")
-    assert re.fullmatch(rb"2 names in [\d.]+ m?s, 2 blank lines\n", result.stderr)
+    assert re.fullmatch(rb"2 names in [\d.]+ [mu]?s, 2 blank lines\n", result.stderr)
 
 
 @pytest.mark.parametrize("json", [[], ["--json"]], ids=["words", "json"])

@@ -146,7 +146,7 @@ def test_a_long_line_goes_on_below_its_text_and_keeps_units_beside_their_numbers
     assert more and all(line.startswith(" " * 13) and line[13] not in " %" for line in more)
     assert not any(re.match(" *[KMGT]B", line) for line in more)
     seen = plain(screen(60, COMMANDS[2], place))
-    assert re.match(r"0 files, 0 bytes written in [0-9.]+ m?s by 1 rank", seen[0]), seen
+    assert re.match(r"0 files, 0 bytes written in [0-9.]+ [mu]?s by 1 rank", seen[0]), seen
 
 
 def test_a_dumb_terminal_and_no_color_get_no_colours(place):
@@ -185,7 +185,7 @@ def test_errors_and_notes_are_folded_between_words(place, columns):
         said = subprocess.run(Shoal.arguments(arguments), cwd=place, stderr=subprocess.PIPE, check=False).stderr.decode()
         shown = final_screen(seen, columns)
         assert all(len(line) < columns for line in shown)
-        mask = functools.partial(re.sub, "[0-9.]+ m?s", "T")
+        mask = functools.partial(re.sub, "[0-9.]+ [mu]?s", "T")
         assert mask(" ".join(shown).strip()) == mask(said.replace("\n", " ").strip())
         assert "\x1b" not in said and len(said.splitlines()) == (2 if status == 2 else 1)
     os.close(there)
