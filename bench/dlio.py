@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """DLIO and Shoal on the same files, from the same workload file, on the same machine.
 
-    bench/dlio.py [--build DIR] [--only compute,device,reads,files] [--runs N] [--files N] [--many N] [--ranks N] [--threads N]
+    bench/dlio.py [--build DIR] [--only compute,device,reads,files] [--runs N] [--at-once N] [--files N] [--many N] [--ranks N] [--threads N]
 
 DLIO is what `pip install dlio_benchmark` gives, unmodified, in a virtual environment of its own below
 the build folder, on the system's PyTorch; or the checkout that SHOAL_DLIO_MLCOMMONS names. All sets are
@@ -75,7 +75,9 @@ class Bench:
         path = os.path.join(self.work, "conf", "workload", name + ".yaml")
         os.makedirs(os.path.dirname(path), exist_ok=True)
         root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        shutil.copy(os.path.join(root, "workloads", name + ".yaml"), path)
+        if not os.path.exists(path):  # sets that are measured side by side may need it at the same time
+            shutil.copy(os.path.join(root, "workloads", name + ".yaml"), path + ".new")
+            os.rename(path + ".new", path)
         return path
 
     def data(self, nr, size):
@@ -183,6 +185,7 @@ def main():
     parser.add_argument("--only", metavar="PARTS", default=",".join(PARTS), help="of %s (default all)" % ", ".join(PARTS))
     parser.add_argument("--runs", type=int, default=3, help="of each tool, for compute, device and reads (default 3)")
     parser.add_argument("--sets", metavar="NAMES", help="for compute, device and reads: retinanet, unet3d, resnet50, cosmoflow (default all)")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="sets that are measured side by side, for the same (default 1)")
     parser.add_argument("--files", type=int, default=5000, help="of 322,957 bytes (default 5000)")
     parser.add_argument("--many", type=int, default=200_000, help="of 2 KB (default 200000)")
     parser.add_argument("--ranks", type=int, default=2)

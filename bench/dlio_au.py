@@ -4,17 +4,20 @@ Four sets that are like MLPerf's workloads, in their formats and with their read
 that leaves the processors and the disk time to spare, where both should report the same utilisation; and on a device that is
 throttled to less than the accelerators ask for, where both should report the same samples per second. A further set is read from
 a device that serves a number of reads per second, as a network file system does: there it counts how many reads a tool makes of the
-same bytes. The tools take turns.
+same bytes. The tools take turns; with --at-once N, so many sets are measured side by side, which a machine allows that has time to
+spare: the steps are mostly a simulated computation, and each set has a control group of its own.
 
 A device is throttled by a control group (blkio of version 1, io of version 2), which only root can make; the page cache is told to
 forget the files first. DLIO is PyPI's, or with SHOAL_DLIO_MLCOMMONS the checkout of MLCommons' that it names."""
 
 import collections
+import concurrent.futures
 import glob
 import json
 import os
 import shutil
 import statistics
+import threading
 
 from common import M, Failed, number, run, run_measured, say, table
 
@@ -46,7 +49,7 @@ class Throttle:
     def __init__(self, folder, rate, reads=False):
         self.device, self.rate = whole_device(os.stat(folder).st_dev), rate
         second = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
-        self.path = os.path.join("/sys/fs/cgroup", "" if second else "blkio", "shoal-bench-%d" % os.getpid())
+        self.path = os.path.join("/sys/fs/cgroup", "" if second else "blkio", "shoal-bench-%d-%d" % (os.getpid(), threading.get_ident()))
         unit = "iops" if reads else "bps"
         self.limit = ("io.max", "%s r" + unit + "=%d") if second else ("blkio.throttle.read_%s_device" % unit, "%s %d")
 
@@ -112,8 +115,8 @@ class Utilisation:
                      "reader.read_threads": self.args.threads, "train.epochs": 1, "train.computation_time": compute, "metric.au": 0, **one.more})
         return keys
 
-    def data(self, one, keys):
-        folder = os.path.join(self.bench.work, "au-" + one.name)
+    def data(self, one, keys, limit):
+        folder = os.path.join(self.bench.work, "au-%s-%s" % (one.name, limit))
         say("making %d files of %s" % (keys["dataset.num_files_train"], one.name))
         run([self.bench.shoal, "datagen", self.bench.workload_file(one.workload), "--data", folder, "-q",
              *("%s=%s" % item for item in keys.items() if item[0].startswith("dataset."))])
@@ -131,7 +134,7 @@ class Utilisation:
 
     def measure(self, tool, one, keys, folder, throttle):
         """(AU, samples per second, seconds of CPU, and the first two over the steps alone)"""
-        results = os.path.join(self.bench.work, "au-results")
+        results = folder + "-results"
         command = ["mpirun", "-n", str(RANKS), "--bind-to", "none", *self.command(tool, one, keys, folder, results)]
         if throttle:
             forget(folder)
@@ -147,9 +150,9 @@ class Utilisation:
             shutil.rmtree(results, ignore_errors=True)
         return metric["train_au_mean_percentage"], metric["train_throughput_mean_samples_per_second"], used.cpu, *steps
 
-    def compare(self, one, keys, throttle):
+    def compare(self, one, keys, limit, throttle):
         """The figures of each tool; they take turns."""
-        folder, found = self.data(one, keys), {"DLIO": [], "Shoal": []}
+        folder, found = self.data(one, keys, limit), {"DLIO": [], "Shoal": []}
         try:
             for turn in range(self.args.runs):
                 for tool, figures in found.items():
@@ -175,24 +178,29 @@ class Utilisation:
         return [one.name, limit, *(spread(found[tool], column) for column in (0, 4 if limit.endswith("MB/s") else 3) for tool in ("DLIO", "Shoal")), differ, verdict,
                 *(mean[tool][2] for tool in ("DLIO", "Shoal"))]
 
+    def one_set(self, limit, one):
+        """(what limits it, in words, and the figures of each tool)"""
+        steps, compute = (one.steps, one.compute) if limit == "compute" else (one.slow_steps, one.slow_compute)
+        keys = self.keys(one, steps, compute)
+        words = {"compute": "compute", "device": "%d MB/s" % (one.slow_rate // M), "reads": "%d reads/s" % one.slow_rate}[limit]
+        if limit == "compute":
+            return words, self.compare(one, keys, limit, None)
+        with Throttle(self.bench.work, one.slow_rate, limit == "reads") as throttle:
+            return words, self.compare(one, keys, limit, throttle)
+
     def run(self, limits):
-        rows = []
         load = os.getloadavg()[0]
-        for limit in limits:
-            for one in FEW_READS if limit == "reads" else SETS:
-                if self.args.sets and one.name not in self.args.sets:
-                    continue
-                steps, compute = (one.steps, one.compute) if limit == "compute" else (one.slow_steps, one.slow_compute)
-                keys = self.keys(one, steps, compute)
-                if limit == "compute":
-                    found = self.compare(one, keys, None)
-                else:
-                    with Throttle(self.bench.work, one.slow_rate, limit == "reads") as throttle:
-                        found = self.compare(one, keys, throttle)
-                words = {"compute": "compute", "device": "%d MB/s" % (one.slow_rate // M), "reads": "%d reads/s" % one.slow_rate}
-                rows.append(self.row(one, words[limit], found))
-        table("DLIO (%s) and Shoal on the same files, %d rank x %d readers, %d runs each: mean [least..most]"
-              % (self.bench.dlio_name, RANKS, self.args.threads, self.args.runs),
+        todo = [(limit, one) for limit in limits for one in (FEW_READS if limit == "reads" else SETS)
+                if not self.args.sets or one.name in self.args.sets]
+        with concurrent.futures.ThreadPoolExecutor(self.args.at_once) as pool:
+            done = [(one, pool.submit(self.one_set, limit, one)) for limit, one in todo]
+            try:
+                rows = [self.row(one, *later.result()) for one, later in done]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        table("DLIO (%s) and Shoal on the same files, %d rank x %d readers, %d runs each by turns, %d sets at once: mean [least..most]"
+              % (self.bench.dlio_name, RANKS, self.args.threads, self.args.runs, self.args.at_once),
               ["set", "limit", "AU % DLIO", "Shoal", "steps alone DLIO", "Shoal", "apart", "verdict", "CPU s DLIO", "Shoal"], rows,
               ["steps alone: AU, or samples/s where the bytes of the device are the limit, without the time that is in no step;",
                "apart: points of AU, and per cent of samples/s, of the steps alone; of reads, how far Shoal is below DLIO",
