@@ -3,59 +3,15 @@
 #include <errno.h>
 #include <string.h>
 
-#include <xxhash.h>
-
 #include "catalog/catalog.h"
 #include "catalog/extents.h"
 
 /* ---- A layout ---- */
 
-void cat_layout_clear(struct cat_layout *l)
-{
-	struct buf runs = l->runs;
-
-	buf_clear(&runs);
-	*l = (struct cat_layout){ .runs = runs };
-}
-
-void cat_layout_release(struct cat_layout *l)
-{
-	buf_release(&l->runs);
-}
-
-int cat_layout_finish(struct cat_layout *l)
-{
-	if (l->nr_same > 0) {
-		buf_varint(&l->runs, l->nr_same);
-		buf_varint(&l->runs, l->gap);
-		buf_varint(&l->runs, l->len);
-		buf_varint(&l->runs, l->rows);
-	}
-	l->nr_same = 0;
-	return l->runs.rc == -EAGAIN ? -E2BIG : l->runs.rc;
-}
-
-int cat_layout_add(struct cat_layout *l, const struct shoal_extent *e)
-{
-	uint64_t gap = e->off - l->end;
-	int rc = 0;
-
-	if (l->nr_same > 0 && (gap != l->gap || e->len != l->len || e->rows != l->rows))
-		rc = cat_layout_finish(l);
-	l->gap = gap;
-	l->len = e->len;
-	l->rows = e->rows;
-	l->nr_same++;
-	l->nr++;
-	l->end = e->off + e->len;
-	l->longest = u64_max(l->longest, e->len);
-	return rc;
-}
-
 int catalog_layout_of(const struct shoal_catalog *cat, uint64_t id, uint64_t nr,
 		      struct cat_layout *l)
 {
-	int rc = 1;
+	int rc = 1, kept = 0;
 
 	if (!cat->view.extents || nr == 0)
 		return 0;
@@ -65,11 +21,13 @@ int catalog_layout_of(const struct shoal_catalog *cat, uint64_t id, uint64_t nr,
 		rc = cat_extent(&cat->view, id, i, nr, &e);
 		if (rc == 1 && e.off < l->end)
 			rc = -EBADMSG;
-		else if (rc == 1 && cat_layout_add(l, &e) < 0)
-			rc = -E2BIG;
+		else if (rc == 1)
+			kept = cat_layout_add(l, &e);
+		rc = kept < 0 ? kept : rc;
 	}
-	if (rc == 1 && cat_layout_finish(l) < 0)
-		rc = -E2BIG;
+	if (rc == 1)
+		kept = cat_layout_finish(l);
+	rc = kept < 0 ? kept : rc;
 	return cat_is_stale(cat) ? -ESTALE : rc;
 }
 
@@ -88,41 +46,39 @@ void cat_extents_writer_init(struct cat_extents_writer *w, struct cat_stream *st
 	}
 }
 
-/* Take the next varint of a layout, which is well-formed. */
-static uint64_t take_varint(const uint8_t **p)
-{
-	uint64_t v = 0;
+struct put_extents {
+	struct cat_extents_writer *w;
+	struct shoal_err *err;
+};
 
-	for (unsigned shift = 0;; shift += 7) {
-		v |= (uint64_t)(**p & 0x7f) << shift;
-		if (!(*(*p)++ & 0x80))
-			return v;
-	}
+static int put_extents(void *self, const struct cat_layout_run *r)
+{
+	const struct put_extents *p = self;
+	int rc = cat_column_writer_add_many(&p->w->gaps, r->gap, r->nr, p->err);
+
+	if (rc == 0)
+		rc = cat_column_writer_add_many(&p->w->lengths, r->len, r->nr, p->err);
+	if (rc == 0)
+		rc = cat_column_writer_add_many(&p->w->rows, r->rows, r->nr, p->err);
+	return rc;
 }
 
 static int put_layout(struct cat_extents_writer *w, const struct cat_layout *l,
 		      struct shoal_err *err)
 {
-	const uint8_t *p = l->runs.data, *end = p + l->runs.len;
-	int rc = 0;
+	struct shoal_err why = { "" };
+	struct put_extents p = { w, &why };
+	int rc = cat_layout_each(l, put_extents, &p);
 
-	while (p < end && rc == 0) {
-		uint64_t nr = take_varint(&p), gap = take_varint(&p), len = take_varint(&p);
-
-		rc = cat_column_writer_add_many(&w->gaps, gap, nr, err);
-		if (rc == 0)
-			rc = cat_column_writer_add_many(&w->lengths, len, nr, err);
-		if (rc == 0)
-			rc = cat_column_writer_add_many(&w->rows, take_varint(&p), nr, err);
-	}
-	return rc;
+	if (rc == 0 || why.msg[0])
+		return rc == 0 ? 0 : err_set_as(err, rc, &why, "%s", why.msg);
+	return err_set_errno(err, rc, "cannot read a temporary file of extents");
 }
 
 int cat_extents_writer_add(struct cat_extents_writer *w, const struct cat_layout *l, uint64_t size,
 			   uint64_t nr_samples, struct shoal_err *err)
 {
-	uint64_t nr = l ? l->nr : 0, back = 0;
-	XXH128_hash_t hash;
+	uint64_t nr = l ? l->nr : 0, back = 0, hash[2];
 	size_t k;
 	int rc = 0;
 
@@ -132,15 +88,13 @@ int cat_extents_writer_add(struct cat_extents_writer *w, const struct cat_layout
 	if (nr == 0 && nr_samples == 1)
 		w->longest = u64_max(w->longest, size);
 	if (nr > 0) {
-		hash = XXH3_128bits(l->runs.data, l->runs.len);
-		k = hash.low64 % CAT_LAYOUTS_KEPT;
-		if (w->kept[k].nr == nr && w->kept[k].hash[0] == hash.low64 &&
-		    w->kept[k].hash[1] == hash.high64) {
+		cat_layout_hash(l, hash);
+		k = hash[0] % CAT_LAYOUTS_KEPT;
+		if (w->kept[k].nr == nr && memcmp(w->kept[k].hash, hash, sizeof(hash)) == 0) {
 			back = w->added.sum - w->kept[k].first + 1;
 			nr = 0;
 		} else {
-			w->kept[k].hash[0] = hash.low64;
-			w->kept[k].hash[1] = hash.high64;
+			memcpy(w->kept[k].hash, hash, sizeof(hash));
 			w->kept[k].first = w->added.sum;
 			w->kept[k].nr = nr;
 			rc = put_layout(w, l, err);

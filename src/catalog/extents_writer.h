@@ -1,43 +1,17 @@
 /*
  * extents_writer.h - write where samples lie inside files: docs/format/catalog.md section 10.
- *
- * A layout, all extents of one file, is collected first, by any thread; the writer then compares it
- * with earlier ones. Equal extents in succession take a few bytes together, others 4 to 6 each.
  */
 #ifndef SHOAL_CATALOG_EXTENTS_WRITER_H
 #define SHOAL_CATALOG_EXTENTS_WRITER_H
 
-#include "base/buf.h"
 #include "catalog/column_writer.h"
+#include "catalog/layout.h"
 
-#define CAT_LAYOUT_MAX  (64u << 20) /* bytes: at least 10 million extents */
 #define CAT_FORMATS_MAX 32u
-
-/* The extents of one file: runs of equal ones, each as number, gap, length, rows, all varints. */
-struct cat_layout {
-	struct buf runs;
-	uint64_t nr, end, longest;
-	uint64_t nr_same; /* extents of the last run, which is not in the buffer yet */
-	uint64_t gap, len, rows;
-};
-
-#define CAT_LAYOUT_EMPTY                         \
-	{                                        \
-		.runs = {.max = CAT_LAYOUT_MAX } \
-	}
-
-void cat_layout_clear(struct cat_layout *l);
-void cat_layout_release(struct cat_layout *l);
-
-/* Add an extent, which starts at or after the end of the last. -E2BIG: there are too many. */
-int cat_layout_add(struct cat_layout *l, const struct shoal_extent *extent) MUST_USE;
-
-/* No more extents follow. Needed before it is written. */
-int cat_layout_finish(struct cat_layout *l) MUST_USE;
 
 /*
  * Add the extents of all @nr samples of file @id to a layout, and finish it: 1. 0 if the file has
- * none. -EBADMSG, -ESTALE, -E2BIG.
+ * none. -EBADMSG, -ESTALE, and as cat_layout_add().
  */
 int catalog_layout_of(const struct shoal_catalog *cat, uint64_t id, uint64_t nr,
 		      struct cat_layout *layout) MUST_USE;

@@ -154,7 +154,8 @@ static int compare_look_inside(struct comparison *c, const struct index_job *j,
 					   .store = j->store,
 					   .kind = c->kind,
 					   .tmp_dir = j->tmp_dir,
-					   .nr_threads = index_scan_threads(j) };
+					   .nr_threads = index_scan_threads(j),
+					   .nr_cores = index_scan_cores(j) };
 	struct shoal_writer *same = c->same;
 
 	c->same = NULL; /* sealing frees it */

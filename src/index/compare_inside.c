@@ -11,7 +11,7 @@ static int has_same_samples(const struct shoal_catalog *a, uint64_t id,
 			    const struct shoal_catalog *b, uint64_t other, struct cat_layout *x,
 			    struct cat_layout *y)
 {
-	uint64_t first, nr = 0, now = 0;
+	uint64_t first, nr = 0, now = 0, was[2], is[2];
 	int rc = shoal_catalog_samples(a, id, &first, &nr), found;
 
 	if (rc == 0)
@@ -24,8 +24,9 @@ static int has_same_samples(const struct shoal_catalog *a, uint64_t id,
 	found = rc < 0 ? rc : catalog_layout_of(b, other, now, y);
 	if (rc < 0 || found < 0)
 		return rc < 0 ? rc : found;
-	return rc == found && x->runs.len == y->runs.len &&
-	       (x->runs.len == 0 || memcmp(x->runs.data, y->runs.data, x->runs.len) == 0);
+	cat_layout_hash(x, was);
+	cat_layout_hash(y, is);
+	return rc == found && memcmp(was, is, sizeof(was)) == 0;
 }
 
 /* Compare each file of @now, which has extents, with the catalog. */
@@ -39,6 +40,7 @@ static int compare_insides(const struct index_compare_inside *in, const struct s
 	const char *name;
 	size_t len;
 
+	x.tmp_dir = y.tmp_dir = in->tmp_dir;
 	for (uint64_t id = 0; rc == 0 && (rc = shoal_cursor_next(cursor, &name, &len)) > 0; id++) {
 		uint64_t was = 0;
 
@@ -70,6 +72,8 @@ int index_compare_inside(const struct index_compare_inside *in, struct shoal_wri
 	struct index_inside inside = { .options = &io,
 				       .store = in->store,
 				       .nr_threads = in->nr_threads,
+				       .nr_cores = in->nr_cores,
+				       .tmp_dir = in->tmp_dir,
 				       .verify = true,
 				       .keep_going = true };
 	struct shoal_catalog_info info;

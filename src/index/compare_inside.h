@@ -10,9 +10,9 @@ struct index_compare_inside {
 	const struct shoal_catalog *cat; /* lent, like the rest */
 	const struct shoal_compare_options *options;
 	struct store *store;
-	const char *kind;    /* of samples, as the catalog recorded it */
-	const char *tmp_dir; /* for a catalog of the current state */
-	unsigned nr_threads;
+	const char *kind;              /* of samples, as the catalog recorded it */
+	const char *tmp_dir;           /* for a catalog of the current state */
+	unsigned nr_threads, nr_cores; /* see inside.h */
 };
 
 /* Compare the files of @same, which seals and frees it. Counts in @result. */

@@ -1,27 +1,26 @@
 #include "index/inside.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/out.h"
+#include "base/clock.h"
+#include "base/path.h"
+#include "base/publish.h"
 #include "base/queue.h"
 #include "base/text.h"
 #include "catalog/extents_writer.h"
 #include "format/samples.h"
+#include "index/inside_file.h"
+#include "index/pace.h"
 #include "store/posix/posix.h"
 
 #define THREADS_MAX 256u
-#define PER_THREAD  8u          /* files in the window */
-#define WINDOW      (64u << 10) /* bytes read at once where reads are consecutive or cost a request */
-#define STEP        4096u       /* bytes read at once where most of a file is skipped */
-#define LAYOUT_KEPT (1u << 20) /* a larger buffer is released after its file */
+#define PER_THREAD  8u  /* files in the window */
+#define TAKEN_MAX   16u /* files that a thread takes at once */
 
 /* ---- The kind ---- */
 
@@ -57,12 +56,10 @@ int index_inside_check(const char *kind, struct shoal_err *err)
 
 /* ---- One file ---- */
 
-enum slot_state { SLOT_FREE, SLOT_READY, SLOT_TAKEN, SLOT_DONE };
-
 /* A file of the window. */
 struct slot {
-	enum slot_state state;
-	uint64_t id, size;
+	bool done; /* atomic: the thread that set it no longer uses the slot */
+	uint64_t size;
 	const struct samples_kind *kind;
 	struct cat_layout layout;
 	struct etag etag;
@@ -78,132 +75,6 @@ struct slot {
 static bool inside_is_whole(const struct samples_kind *kind)
 {
 	return strcmp(samples_kind_name(kind), "whole") == 0;
-}
-
-/* A file being read, with the bytes that were read last. */
-struct inside_file {
-	struct store *store;
-	const char *name;
-	uint64_t size;
-	int fd; /* -1: read through the store */
-	uint64_t at;
-	size_t len;
-	struct inside_file *sides; /* index files that it needs: a list */
-	char *own_name;            /* of such a file */
-	uint8_t window[WINDOW];
-};
-
-static int read_exactly(struct inside_file *f, uint64_t off, void *buf, size_t len,
-			struct shoal_err *err)
-{
-	int64_t got;
-	int rc;
-
-	if (f->fd >= 0) {
-		rc = pread_all(f->fd, buf, len, off);
-		return rc < 0 ? err_set_errno(err, rc, "cannot read it") : 0;
-	}
-	got = store_read(f->store, f->name, off, buf, len, err);
-	if (got >= 0 && (uint64_t)got < len)
-		return err_set(err, -ESTALE, "it has become smaller since it was listed");
-	return got < 0 ? (int)got : 0;
-}
-
-/*
- * Many small reads become few: the end of a file, where footers are, is read at once; after the
- * previous read a large block; elsewhere a small one, if a read costs little.
- */
-static int inside_read(void *self, uint64_t off, void *buf, size_t len, struct shoal_err *err)
-{
-	struct inside_file *f = self;
-	bool next = off >= f->at && off <= f->at + f->len;
-	uint64_t n;
-	int rc;
-
-	if (off >= f->at && off + len <= f->at + f->len) {
-		memcpy(buf, f->window + (off - f->at), len);
-		return 0;
-	}
-	if (len >= WINDOW)
-		return read_exactly(f, off, buf, len, err);
-	f->at = off + len == f->size && f->size > WINDOW ? f->size - WINDOW : off;
-	n = u64_max(len, next || f->at != off || f->fd < 0 ? WINDOW : STEP);
-	f->len = (size_t)u64_min(n, f->size - f->at);
-	rc = read_exactly(f, f->at, f->window, f->len, err);
-	if (rc < 0)
-		f->len = 0;
-	else
-		memcpy(buf, f->window + (off - f->at), len);
-	return rc;
-}
-
-/* A file of a directory tree is opened once; others are read through the store. */
-static int inside_open(struct inside_file *f, struct shoal_err *err)
-{
-	const struct store_posix *files = store_posix_of(f->store);
-	struct stat st;
-	int rc;
-
-	f->fd = -1;
-	f->at = f->len = 0;
-	rc = files ? store_check_name_for(f->store, f->name, err) : 0;
-	if (rc < 0 || !files)
-		return rc;
-	f->fd = store_posix_open_file(files, f->name, 0);
-	if (f->fd == -EXDEV)
-		return store_posix_leads_out(f->name, err);
-	if (f->fd < 0)
-		return err_set_errno(err, f->fd, "cannot open it");
-	if (fstat(f->fd, &st) < 0)
-		return err_set_errno(err, err_errno(), "cannot stat it");
-	if ((uint64_t)st.st_size != f->size)
-		return err_set(err, -ESTALE,
-			       "it has %" PRIu64 " bytes, but had %" PRIu64 " when it was listed",
-			       (uint64_t)st.st_size, f->size);
-	return 0;
-}
-
-/* An index file beside the file, which is closed with it. */
-static int inside_open_side(void *self, const char *suffix, struct format_source *ret_side,
-			    struct shoal_err *err)
-{
-	struct inside_file *f = self, *side = calloc(1, sizeof(*side));
-	struct shoal_err why = { "" };
-	struct store_stat st;
-	int rc;
-
-	if (!side || asprintf(&side->own_name, "%s%s", f->name, suffix) < 0) {
-		free(side);
-		return err_set(err, -ENOMEM, "out of memory");
-	}
-	side->store = f->store;
-	side->name = side->own_name;
-	side->fd = -1;
-	side->sides = f->sides;
-	f->sides = side;
-	rc = store_stat(f->store, side->name, &st, &why);
-	side->size = rc == 0 ? st.size : 0;
-	if (rc == 0)
-		rc = inside_open(side, &why);
-	*ret_side = (struct format_source){ .size = side->size, .read = inside_read, .self = side };
-	return rc < 0 ? err_set_as(err, rc, &why, "its index '%.300s' cannot be read: %s",
-				   side->name, why.msg)
-		      : 0;
-}
-
-static void inside_close(struct inside_file *f)
-{
-	while (f->sides) {
-		struct inside_file *side = f->sides;
-
-		f->sides = side->sides;
-		if (side->fd >= 0)
-			close(side->fd);
-		free(side->own_name);
-		free(side);
-	}
-	if (f->fd >= 0)
-		close(f->fd);
 }
 
 static int take_extent(void *self, const struct samples_extent *e)
@@ -253,21 +124,21 @@ static bool find_known(const struct index_known *known, struct slot *s, struct i
 
 static int find_by_opening(struct slot *s, struct inside_file *f, uint64_t record_len, bool verify)
 {
-	struct format_source source = { .size = s->size,
-					.read = inside_read,
-					.self = f,
-					.verify = verify,
-					.open_side = inside_open_side };
-	int rc = inside_open(f, &s->err);
+	struct format_source source;
+	int rc = inside_open(f, &source, &s->err), checked;
 
-	if (rc == 0)
+	source.verify = verify;
+	if (rc == 0) {
 		rc = samples_find(s->kind, record_len, &source, take_extent, &s->layout, &s->err);
+		checked = inside_check_size(f, &s->err); /* an error may follow from another size */
+		rc = checked < 0 ? checked : rc;
+	}
 	if (rc == 0)
 		rc = cat_layout_finish(&s->layout);
-	if (rc == -E2BIG)
-		rc = err_set(&s->err, rc, "it has too many samples of different lengths");
-	else if (rc == -ENOMEM)
-		rc = err_set(&s->err, rc, "out of memory");
+	if (s->layout.runs.rc == -ENOMEM)
+		rc = err_set(&s->err, -ENOMEM, "out of memory");
+	else if (s->layout.runs.rc < 0)
+		rc = spill_failed(&s->err, s->layout.runs.rc, path_tmp_dir(s->layout.tmp_dir));
 	inside_close(f);
 	s->uncut = rc == -ENOTSUP;
 	s->nr = s->uncut ? 1 : s->layout.nr;
@@ -325,14 +196,42 @@ struct inside_crew {
 	struct inside_kind kind;
 	struct slot *slots;
 	unsigned nr;
-	pthread_mutex_t lock; /* protects the states, and everything below */
+	pthread_mutex_t lock; /* protects everything below, unless it says otherwise */
 	pthread_cond_t ready, done;
 	uint64_t next;    /* the first slot that no thread has taken; counts up */
 	uint64_t end;     /* those before it are filled; counts up */
 	uint64_t awaited; /* the slot whose end is signalled as done */
+	unsigned nr_waiting;
 	bool stop;
+	uint64_t filled;        /* as @end, before threads know; like the rest the owner's */
+	struct index_pace pace; /* cores: 0 if all threads are started at once */
+	unsigned nr_threads, nr_started;
+	pthread_t thread[THREADS_MAX];
 };
 
+static struct slot *inside_slot(const struct inside_crew *c, uint64_t at)
+{
+	return &c->slots[at % c->nr];
+}
+
+static void look_into(struct inside_crew *c, struct slot *s, struct inside_file *f)
+{
+	if (f) {
+		f->store = c->in->store;
+		f->name = s->name;
+		f->size = s->size;
+		s->kind = samples_kind_of_file(c->kind.kind, s->name, s->name_len);
+		s->rc = find_in_file(c->in, s, f, c->kind.record_len);
+	} else {
+		s->rc = err_set(&s->err, -ENOMEM, "out of memory");
+	}
+	__atomic_store_n(&s->done, true, __ATOMIC_RELEASE);
+}
+
+/*
+ * Several files at a time, if there are enough for all threads: with one, taking the lock and
+ * waking others cost as much as looking into a small file.
+ */
 static void *inside_work(void *arg)
 {
 	struct inside_crew *c = arg;
@@ -340,28 +239,23 @@ static void *inside_work(void *arg)
 
 	pthread_mutex_lock(&c->lock);
 	for (;;) {
-		struct slot *s;
-		uint64_t at;
+		uint64_t at, to;
 
-		while (c->next == c->end && !c->stop)
+		while (c->next == c->end && !c->stop) {
+			c->nr_waiting++;
 			pthread_cond_wait(&c->ready, &c->lock);
+			c->nr_waiting--;
+		}
 		if (c->stop)
 			break;
-		at = c->next++;
-		s = &c->slots[at % c->nr];
-		s->state = SLOT_TAKEN;
+		at = c->next;
+		to = u64_max(1, u64_min((c->end - at) / (2 * c->nr_started), TAKEN_MAX)) + at;
+		c->next = to;
 		pthread_mutex_unlock(&c->lock);
-		if (f) {
-			f->store = c->in->store;
-			f->name = s->name;
-			f->size = s->size;
-			s->rc = find_in_file(c->in, s, f, c->kind.record_len);
-		} else {
-			s->rc = err_set(&s->err, -ENOMEM, "out of memory");
-		}
+		for (uint64_t i = at; i < to; i++)
+			look_into(c, inside_slot(c, i), f);
 		pthread_mutex_lock(&c->lock);
-		s->state = SLOT_DONE;
-		if (at == c->awaited)
+		if (at <= c->awaited && c->awaited < to)
 			pthread_cond_signal(&c->done);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -371,9 +265,10 @@ static void *inside_work(void *arg)
 
 /* Put the cursor's next file into the window. 0 at the end. */
 static int fill_slot(struct inside_crew *c, const struct shoal_catalog *names,
-		     struct shoal_cursor *cursor, uint64_t id, struct shoal_err *err)
+		     struct shoal_cursor *cursor, struct shoal_err *err)
 {
-	struct slot *s = &c->slots[c->end % c->nr];
+	struct slot *s = inside_slot(c, c->filled);
+	uint64_t id = c->filled;
 	const char *name;
 	size_t len;
 	int rc = shoal_cursor_next(cursor, &name, &len), size_rc = 0;
@@ -389,19 +284,35 @@ static int fill_slot(struct inside_crew *c, const struct shoal_catalog *names,
 	memcpy(s->name, name, len);
 	s->name[len] = '\0';
 	s->name_len = len;
-	s->id = id;
 	s->rc = 0;
 	s->nr = 0;
-	s->known = s->uncut = false;
+	s->known = s->uncut = s->done = false;
 	s->err.msg[0] = '\0';
-	s->kind = samples_kind_of_file(c->kind.kind, name, len);
 	cat_layout_clear(&s->layout);
-	pthread_mutex_lock(&c->lock);
-	s->state = SLOT_READY;
-	c->end++;
-	pthread_cond_signal(&c->ready);
-	pthread_mutex_unlock(&c->lock);
+	c->filled++;
 	return 1;
+}
+
+/* Let threads take what is filled. */
+static void inside_announce(struct inside_crew *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->end = c->filled;
+	if (c->nr_waiting > 0)
+		pthread_cond_broadcast(&c->ready);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* Fill the window behind @put. 0 if there are no more files. */
+static int fill_window(struct inside_crew *c, const struct shoal_catalog *names,
+		       struct shoal_cursor *cursor, uint64_t put, struct shoal_err *err)
+{
+	int more = 1;
+
+	while (more > 0 && c->filled - put < c->nr)
+		more = fill_slot(c, names, cursor, err);
+	inside_announce(c);
+	return more;
 }
 
 /* ---- Writing ---- */
@@ -412,7 +323,7 @@ static bool needs_layout(const struct slot *s)
 	const struct cat_layout *l = &s->layout;
 
 	return l->nr > 0 && !s->uncut && !inside_is_whole(s->kind) &&
-	       !(l->nr == 1 && l->longest == s->size && l->rows == 1);
+	       !(l->nr == 1 && l->longest == s->size && l->last.rows == 1);
 }
 
 static int inside_put_file(struct inside_crew *c, struct slot *s, struct shoal_writer *to,
@@ -423,7 +334,8 @@ static int inside_put_file(struct inside_crew *c, struct slot *s, struct shoal_w
 	int rc = 0;
 
 	if (s->rc < 0) {
-		if (!c->in->keep_going || s->rc == -ENOMEM)
+		/* Nevertheless no file is left out for a reason that is not its own. */
+		if (!c->in->keep_going || s->rc == -ENOMEM || s->layout.runs.rc < 0)
 			return err_set_as(err, s->rc, &s->err, "'%.512s': %s", s->name, s->err.msg);
 		snprintf(words, sizeof(words), "'%.300s': %.250s", s->name, s->err.msg);
 		if (c->in->options->warn)
@@ -457,10 +369,6 @@ static int inside_put_file(struct inside_crew *c, struct slot *s, struct shoal_w
 	result->nr_samples += s->nr;
 	result->nr_uncut += s->uncut;
 	result->nr_known += s->known;
-	if (s->layout.runs.cap > LAYOUT_KEPT) {
-		cat_layout_release(&s->layout);
-		s->layout = (struct cat_layout)CAT_LAYOUT_EMPTY;
-	}
 	return rc;
 }
 
@@ -475,31 +383,78 @@ static int inside_check_stop(const struct shoal_index_options *o, uint64_t nr,
 	return 0;
 }
 
-/* The lock is held. */
+static int inside_start_threads(struct inside_crew *c, unsigned nr)
+{
+	while (c->nr_started < nr) {
+		if (thread_start(&c->thread[c->nr_started], inside_work, c) < 0) {
+			c->nr_threads = nr = c->nr_started; /* fewer are enough */
+			break;
+		}
+		pthread_mutex_lock(&c->lock);
+		c->nr_started++;
+		pthread_mutex_unlock(&c->lock);
+	}
+	return c->nr_started ? 0 : -EAGAIN;
+}
+
+/* Threads wait for a disk or a server: start all of them. */
+static void inside_start_more(struct inside_crew *c)
+{
+	uint64_t used = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	bool at_work;
+
+	if (!index_pace_is_due(&c->pace))
+		return;
+	for (unsigned i = 0; i < c->nr_started; i++)
+		used += index_pace_used(c->thread[i]);
+	pthread_mutex_lock(&c->lock);
+	at_work = c->nr_waiting == 0 && c->next < c->end;
+	pthread_mutex_unlock(&c->lock);
+	if (index_pace_wants_more(&c->pace, used, at_work))
+		(void)!inside_start_threads(c, c->nr_threads);
+}
+
+/* Wait until a slot is done, and look meanwhile whether more threads would help. */
 static void wait_for_slot(struct inside_crew *c, uint64_t at)
 {
-	c->awaited = at;
-	while (c->slots[at % c->nr].state != SLOT_DONE)
-		pthread_cond_wait(&c->done, &c->lock);
+	const bool *done = &inside_slot(c, at)->done;
+
+	while (!__atomic_load_n(done, __ATOMIC_ACQUIRE)) {
+		bool all = c->nr_started == c->nr_threads;
+		struct timespec until = clock_time(c->pace.looked_ns + INDEX_PACE_NS);
+
+		pthread_mutex_lock(&c->lock);
+		c->awaited = at;
+		if (__atomic_load_n(done, __ATOMIC_ACQUIRE))
+			;
+		else if (all)
+			pthread_cond_wait(&c->done, &c->lock);
+		else
+			pthread_cond_timedwait(&c->done, &c->lock, &until);
+		pthread_mutex_unlock(&c->lock);
+		if (!all)
+			inside_start_more(c);
+	}
 }
 
 /*
- * Take the oldest slot. To be woken up for each file would cost as much as looking into a small
- * one, so the thread that has to wait does so until half of the window is done.
+ * The oldest slot, when it is done. To be woken up for each file would cost as much as looking into
+ * a small one, so the owner that has to wait does so until half of the window is done.
  */
-static struct slot *take_slot(struct inside_crew *c, uint64_t at)
+static struct slot *wait_for_oldest(struct inside_crew *c, uint64_t at)
 {
-	struct slot *s = &c->slots[at % c->nr];
+	struct slot *s = inside_slot(c, at);
 
-	pthread_mutex_lock(&c->lock);
-	if (s->state != SLOT_DONE)
+	if (!__atomic_load_n(&s->done, __ATOMIC_ACQUIRE)) {
 		wait_for_slot(c, at + (c->end - at) / 2);
-	wait_for_slot(c, at);
-	s->state = SLOT_FREE;
-	pthread_mutex_unlock(&c->lock);
+		wait_for_slot(c, at);
+	}
 	return s;
 }
 
+/*
+ * The window is filled again when a quarter of it is free, so that threads find many files at once.
+ */
 static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 		      struct shoal_cursor *cursor, struct shoal_writer *to,
 		      struct shoal_index_result *result, struct shoal_err *err)
@@ -507,13 +462,13 @@ static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 	uint64_t put = 0;
 	int more = 1, rc = 0;
 
-	while (rc == 0 && (more || put < c->end)) {
-		if (more && c->end - put < c->nr) {
-			more = fill_slot(c, names, cursor, c->end, err);
+	while (rc == 0 && (more || put < c->filled)) {
+		if (more && c->filled - put <= c->nr - c->nr / 4) {
+			more = fill_window(c, names, cursor, put, err);
 			rc = more < 0 ? more : 0;
 			continue;
 		}
-		rc = inside_put_file(c, take_slot(c, put), to, result, err);
+		rc = inside_put_file(c, wait_for_oldest(c, put), to, result, err);
 		if (rc == 0)
 			rc = inside_check_stop(c->in->options, ++put, err);
 	}
@@ -526,23 +481,22 @@ static int run_crew(struct inside_crew *c, const struct shoal_catalog *names,
 		    struct shoal_writer *to, struct shoal_index_result *result,
 		    struct shoal_err *err)
 {
-	unsigned nr_threads = (unsigned)u64_min(c->in->nr_threads, THREADS_MAX), started = 0;
+	unsigned first = c->in->nr_cores ? c->in->nr_cores : c->nr_threads;
 	struct shoal_cursor *cursor = NULL;
-	pthread_t thread[THREADS_MAX];
 	int rc = shoal_cursor_new(names, 0, &cursor, err);
 
 	if (rc < 0)
 		return rc;
-	while (started < nr_threads && thread_start(&thread[started], inside_work, c) == 0)
-		started++;
-	rc = started ? inside_all(c, names, cursor, to, result, err)
-		     : err_set(err, -EAGAIN, "cannot start a thread");
+	index_pace_start(&c->pace, c->in->nr_cores);
+	rc = inside_start_threads(c, (unsigned)u64_min(first, c->nr_threads));
+	rc = rc == 0 ? inside_all(c, names, cursor, to, result, err)
+		     : err_set(err, rc, "cannot start a thread");
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
 	pthread_cond_broadcast(&c->ready);
 	pthread_mutex_unlock(&c->lock);
-	for (unsigned i = 0; i < started; i++)
-		pthread_join(thread[i], NULL);
+	for (unsigned i = 0; i < c->nr_started; i++)
+		pthread_join(c->thread[i], NULL);
 	shoal_cursor_free(cursor);
 	return rc;
 }
@@ -551,11 +505,13 @@ int index_inside_run(const struct index_inside *in, const struct shoal_catalog *
 		     struct shoal_writer *to, struct shoal_index_result *result,
 		     struct shoal_err *err)
 {
+	unsigned nr_threads = (unsigned)u64_min(in->nr_threads, THREADS_MAX);
 	struct inside_crew c = { .in = in,
-				 .nr = PER_THREAD * (unsigned)u64_min(in->nr_threads, THREADS_MAX),
+				 .nr_threads = nr_threads,
+				 .nr = PER_THREAD * nr_threads,
 				 .lock = PTHREAD_MUTEX_INITIALIZER,
-				 .ready = PTHREAD_COND_INITIALIZER,
-				 .done = PTHREAD_COND_INITIALIZER };
+				 .ready = PTHREAD_COND_INITIALIZER };
+	pthread_condattr_t attr;
 	int rc = parse_kind(in->options->samples, &c.kind, err);
 
 	if (rc < 0)
@@ -563,9 +519,16 @@ int index_inside_run(const struct index_inside *in, const struct shoal_catalog *
 	c.slots = calloc(c.nr, sizeof(*c.slots));
 	if (!c.slots)
 		return err_set(err, -ENOMEM, "out of memory");
-	for (unsigned i = 0; i < c.nr; i++)
+	for (unsigned i = 0; i < c.nr; i++) {
 		c.slots[i].layout = (struct cat_layout)CAT_LAYOUT_EMPTY;
+		c.slots[i].layout.tmp_dir = in->tmp_dir;
+	}
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c.done, &attr);
+	pthread_condattr_destroy(&attr);
 	rc = run_crew(&c, names, to, result, err);
+	pthread_cond_destroy(&c.done);
 	for (unsigned i = 0; i < c.nr; i++)
 		cat_layout_release(&c.slots[i].layout);
 	free(c.slots);

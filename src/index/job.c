@@ -395,6 +395,7 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 {
 	struct index_inside in = { .options = j->options,
 				   .store = j->store,
+				   .tmp_dir = j->tmp_dir,
 				   .keep_going = j->tree && j->tree->keep_going };
 	struct index_known known = { .nr = 0 };
 	struct index_parts parts = { .nr = 0 };
@@ -406,8 +407,10 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 	if (rc == 0 && !j->store) /* of a list */
 		rc = store_open(j->root.uri, j->options->config, &j->store, err);
 	in.store = j->store;
-	if (rc == 0)
+	if (rc == 0) {
 		in.nr_threads = index_scan_threads(j);
+		in.nr_cores = index_scan_cores(j);
+	}
 	if (rc == 0)
 		rc = open_known(j, &in, &known, &parts, err);
 	if (rc == 0)

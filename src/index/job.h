@@ -140,6 +140,10 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result,
 /* How many threads a rank lists with, or opens files with. The store is open. */
 unsigned index_scan_threads(const struct index_job *j);
 
+/* Cores for these threads. 0: start all at once, because they wait for a server, or because the
+ * user gave their number. */
+unsigned index_scan_cores(const struct index_job *j);
+
 /* What the catalog will record about the listing. Patterns are lent. */
 struct index_provenance index_scan_provenance(const struct index_job *j);
 

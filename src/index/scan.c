@@ -215,15 +215,15 @@ unsigned index_scan_threads(const struct index_job *j)
 	return (unsigned)u64_max(4, node / (uint64_t)j->place->node_size);
 }
 
-/* Cores for this rank's threads; 0: the user gave a number of threads, so start all at once. */
-static unsigned cores_to_list(const struct index_job *j)
+unsigned index_scan_cores(const struct index_job *j)
 {
 	uint64_t node = u64_max(1, (uint64_t)sysconf(_SC_NPROCESSORS_ONLN));
 
-	if (is_bucket(j) || j->tree->nr_threads)
+	if (is_bucket(j) || (j->tree && j->tree->nr_threads))
 		return 0;
-	return (unsigned)u64_max(1,
-				 u64_min(cores_available(), node / (uint64_t)j->place->node_size));
+	if (j->place)
+		node /= (uint64_t)j->place->node_size;
+	return (unsigned)u64_max(1, u64_min(cores_available(), node));
 }
 
 static int tick(void *self, const struct index_walk_state *state, struct shoal_err *err)
@@ -358,7 +358,7 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result, struc
 			  .etags = j->tree->etags },
 		.nr_threads = is_bucket(j) ? index_scan_threads(j)
 					   : limit_by_files(index_scan_threads(j)),
-		.nr_cores = cores_to_list(j),
+		.nr_cores = index_scan_cores(j),
 		.wanted = j->filter.nr_include || j->filter.nr_exclude ? wanted : NULL,
 		.known = j->tree->update ? known : NULL,
 		.keep_going = j->tree->keep_going,

@@ -4,11 +4,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "base/queue.h"
 #include "index/own.h"
+#include "index/pace.h"
 #include "index/record.h"
 
 /* Memory for waiting units. More go to a file. */
@@ -17,19 +17,11 @@
 /* Limit of remembered handoffs. Beyond it, none is made for a while. */
 #define HANDOFF_BYTES (4u << 20)
 
-/* How often to check whether more threads would help, and how many consecutive checks must see
- * idle cores: sorting takes some of the time, in bursts. */
-#define LOOK_NS    5000000u
-#define IDLE_LOOKS 4u
-
 /*
  * Names that waited for in-order delivery and go to the sorter after all, before the owner checks
  * whether it is to stop.
  */
 #define REST_AT_ONCE 16384u
-
-/* Blocks of 512 bytes that came from a disk since the last check: nothing is cached. */
-#define COLD_BLOCKS 64
 
 /* Entries delivered together, unless they are all of a directory: fewer stay in the cache. */
 #define FOUND_STEP 256u
@@ -71,11 +63,7 @@ struct index_walk {
 	int rc;   /* the first error, and its message */
 	struct shoal_err err;
 	unsigned nr_started;
-	uint64_t looked_ns; /* used by the owner: when it last checked whether more threads would
-			       help */
-	uint64_t used_ns;   /* and the CPU time that threads had used until then */
-	long nr_blocks;     /* and what had come from disks */
-	unsigned nr_idle;   /* consecutive checks that saw idle cores */
+	struct index_pace pace; /* used by the owner */
 	struct walker *walker;
 };
 
@@ -489,59 +477,19 @@ static int start_threads(struct index_walk *w, unsigned nr, struct shoal_err *er
 	return 0;
 }
 
-/* CPU time of the listing threads: other threads of the process, such as a trainer's, do not
- * count. */
-static uint64_t used_by_threads(const struct index_walk *w)
+static void start_more(struct index_walk *w)
 {
 	uint64_t used = 0;
+	bool at_work;
 
-	for (unsigned i = 0; i < w->nr_started; i++) {
-		clockid_t clock;
-
-		if (pthread_getcpuclockid(w->walker[i].thread, &clock) == 0)
-			used += clock_ns(clock);
-	}
-	return used;
-}
-
-static long blocks_read(void)
-{
-	struct rusage u;
-
-	return getrusage(RUSAGE_SELF, &u) == 0 ? u.ru_inblock : 0;
-}
-
-/*
- * If everything is cached, more threads than cores only compete: 16 on two cores took a sixth
- * longer than 3. If they wait for a disk or a server, 16 are three times as fast as 4. Waiting
- * for disks is detected by the blocks read, and waiting for servers by idle cores.
- */
-static bool walk_threads_wait(struct index_walk *w, uint64_t passed_ns)
-{
-	long blocks = blocks_read();
-	uint64_t used = used_by_threads(w);
-	bool at_work, cold = blocks - w->nr_blocks >= COLD_BLOCKS;
-
+	if (!index_pace_is_due(&w->pace))
+		return;
+	for (unsigned i = 0; i < w->nr_started; i++)
+		used += index_pace_used(w->walker[i].thread);
 	pthread_mutex_lock(&w->lock);
 	at_work = w->nr_at_work == w->nr_started && !w->ending;
 	pthread_mutex_unlock(&w->lock);
-	if (at_work && used - w->used_ns < passed_ns / 8 * 5 * w->options.nr_cores)
-		w->nr_idle++;
-	else
-		w->nr_idle = 0;
-	w->nr_blocks = blocks;
-	w->used_ns = used;
-	return at_work && (cold || w->nr_idle == IDLE_LOOKS);
-}
-
-static void start_more(struct index_walk *w)
-{
-	uint64_t now = clock_now(), passed = now - w->looked_ns;
-
-	if (passed < LOOK_NS)
-		return;
-	w->looked_ns = now;
-	if (walk_threads_wait(w, passed))
+	if (index_pace_wants_more(&w->pace, used, at_work))
 		(void)!start_threads(w, w->options.nr_threads, NULL);
 }
 
@@ -583,8 +531,7 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 		rc = start_in_order(w, err);
 	if (rc == 0 && with_all)
 		rc = index_queue_push(&w->units, "", 0, err);
-	w->looked_ns = clock_now();
-	w->nr_blocks = blocks_read();
+	index_pace_start(&w->pace, options->nr_cores);
 	first = options->nr_cores ? options->nr_cores : options->nr_threads;
 	if (rc == 0)
 		rc = start_threads(w, (unsigned)u64_min(first, options->nr_threads), err);
@@ -650,7 +597,8 @@ int index_walk_wait(struct index_walk *w, uint64_t timeout_us, struct index_walk
 	do {
 		bool all = w->nr_started == w->options.nr_threads;
 
-		news = walk_wait(w, all ? until : u64_min(until, w->looked_ns + LOOK_NS));
+		news = walk_wait(w,
+				 all ? until : u64_min(until, w->pace.looked_ns + INDEX_PACE_NS));
 		if (!all)
 			start_more(w);
 	} while (!news && clock_now() < until);

@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import tarfile
+import zlib
 from random import Random
 
 import pytest
@@ -168,12 +169,82 @@ def test_compressed_files_are_one_sample_each_and_the_first_is_named(tmp_path):
     write_tar(tmp_path / "x.tar", tarfile.PAX_FORMAT)
     content = (tmp_path / "x.tar").read_bytes()
     for name, packed in (("1.tar", gzip.compress(content)), ("2.tar", bz2.compress(content)), ("3.tar", lzma.compress(content)),
-                         ("4.tar", b"\x28\xb5\x2f\xfd" + b"as zstd begins"), ("5.tfrecord", gzip.compress(content))):
+                         ("4.tar", b"\x28\xb5\x2f\xfd" + b"as zstd begins"), ("5.tfrecord", gzip.compress(content)),
+                         *(("6-%d.tfrecord" % level, zlib.compress(tfrecord(content), level)) for level in (1, 6, 9))):
         (tmp_path / "data" / name).write_bytes(packed)
     done = shoal("index", tmp_path / "data", "--samples", "auto", "-o", tmp_path / "x.cat")
     assert "'1.tar' is taken as one sample: it is compressed" in done.stderr and "'2.tar'" not in done.stderr
-    assert "5 files that cannot be cut, each taken as one sample" in done.stderr
+    assert "8 files that cannot be cut, each taken as one sample" in done.stderr
     assert [row[1:3] for row in rows(tmp_path / "x.cat")] == [(0, path.stat().st_size) for path in sorted((tmp_path / "data").iterdir())]
+
+
+def test_a_damaged_length_of_a_record_does_not_make_a_compressed_file(tmp_path):
+    (tmp_path / "data").mkdir()
+    content = bytearray(tfrecord(bytes(300)) * 200)
+    content[:2] = b"\x78\x9c"  # as ZLIB begins
+    (tmp_path / "data" / "a.tfrecord").write_bytes(content)
+    done = shoal("index", tmp_path / "data", "--samples", "auto", "-o", tmp_path / "x.cat", check=False)
+    assert done.returncode == 1 and "the length of the record at 0 does not match its checksum" in done.stderr
+
+
+@pytest.mark.parametrize("size, change", [(0, 1), (100, -1), (100, 1), (16383, -1), (16383, 1), (16384, -1), (16384, 1), (70000, 1)])
+def test_a_file_of_another_size_than_listed_is_refused(size, change, tmp_path):
+    """The size is compared with a read where the file is small, and with fstat(2) otherwise."""
+    (tmp_path / "data").mkdir()
+    line = b'{"a": 1}\n'
+    (tmp_path / "data" / "a.jsonl").write_bytes((line * (size + 1))[:size + change])
+    (tmp_path / "names").write_text("a.jsonl\t%d\n" % size)
+    for kind in ("jsonl", "parquet", "index"):
+        done = shoal("index", tmp_path / "names", "--root", tmp_path / "data", "--samples", kind, "-o", tmp_path / "x.cat", check=False)
+        assert done.returncode == 1, done.stdout
+        assert "'a.jsonl': it has %d bytes, but had %d when it was listed" % (size + change, size) in done.stderr
+
+
+def test_many_files_are_looked_into_by_any_number_of_threads(tmp_path):
+    """Threads take several files at once; what they find is written in the order of names."""
+    folder, noise, want = tmp_path / "data", Random(7), []
+    for i in range(1500):
+        path = folder / ("%02d" % (i % 20)) / ("%04d.jsonl" % i)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [b"x" * noise.randrange(1, 60) + b"\n" for _ in range(noise.randrange(0, 30) if i % 200 else 9000)]
+        path.write_bytes(b"".join(lines))
+        want.append((str(path.relative_to(folder)), [len(line) for line in lines]))
+    for threads in ([], ["--threads", "1"], ["--threads", "3"], ["--threads", "40"]):
+        shoal("index", folder, "--samples", "auto", "--force", *threads, "-o", tmp_path / "x.cat")
+        found = {}
+        for name, _, length, _ in rows(tmp_path / "x.cat"):
+            found.setdefault(name, []).append(length)
+        assert list(found.items()) == [(name, lengths) for name, lengths in sorted(want) if lengths]
+
+
+def test_a_file_of_more_irregular_lines_than_are_kept_in_memory(tmp_path):
+    """Where its lines lie goes to a temporary file, also when it is compared, updated and resumed."""
+    (tmp_path / "data").mkdir()
+    noise = Random(5)
+    lengths = [noise.randrange(1, 200) for _ in range(120_000)]
+    for name in ("a", "b"):
+        (tmp_path / "data" / (name + ".jsonl")).write_bytes(b"\n".join(b"x" * (length - 1) for length in lengths) + b"\n")
+    lengths = [length for length in lengths if length > 1]  # a line that is empty is no sample
+    settle(tmp_path / "data")
+    shoal("index", tmp_path / "data", "--samples", "auto", "--resume", "-o", tmp_path / "x.cat")
+    found = rows(tmp_path / "x.cat")
+    assert [length for _, _, length, _ in found] == lengths * 2
+    assert json.loads(shoal("info", "--json", tmp_path / "x.cat").stdout)["extents"] == len(lengths)  # equal files: stored once
+    shoal("verify", "--storage", "--extents", tmp_path / "x.cat")
+    assert indexed(tmp_path / "data", tmp_path / "y.cat", "--update", tmp_path / "x.cat")["not_opened"] == 2
+    assert rows(tmp_path / "y.cat") == found
+
+
+def test_a_full_disk_for_temporary_files_is_named_and_leaves_no_file_out(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "tmp").mkdir()
+    noise = Random(5)
+    (tmp_path / "data" / "a.jsonl").write_bytes(b"".join(b"x" * noise.randrange(1, 50) + b"\n" for _ in range(150_000)))
+    command = "ulimit -f 256 && exec %s index %s --samples auto --keep-going --tmp-dir %s -o %s" % (
+        SHOAL, tmp_path / "data", tmp_path / "tmp", tmp_path / "x.cat")
+    done = subprocess.run(["bash", "-c", "trap '' XFSZ; " + command], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "cannot write a temporary file in '%s'" % (tmp_path / "tmp") in done.stderr, done.stderr
+    assert not (tmp_path / "x.cat").exists()
 
 
 @pytest.mark.parametrize("name, kind", [("a.jsonl", "auto"), ("a.csv", "auto"), ("a.jsonl.gz", "jsonl"), ("a.csv.gz", "csv")])

@@ -280,6 +280,89 @@ static void rare_values_cost_no_bits_of_the_others(void **state)
 	unlink(test_path("x.cat"));
 }
 
+/* ---- A layout larger than its memory ---- */
+
+#define MANY 100000
+
+struct runs {
+	uint64_t nr, off;
+};
+
+static struct shoal_extent many_extent(uint64_t i, uint64_t off)
+{
+	return (struct shoal_extent){ .off = off + i % 3,
+				      .len = i * 7919 % 100003,
+				      .rows = 1 + i / 2 };
+}
+
+static int check_run(void *self, const struct cat_layout_run *r)
+{
+	struct runs *seen = self;
+	struct shoal_extent want = many_extent(seen->nr, seen->off);
+
+	assert_int_equal(r->nr, 1);
+	assert_int_equal(seen->off + r->gap, want.off);
+	assert_int_equal(r->len, want.len);
+	assert_int_equal(r->rows, want.rows);
+	seen->nr++;
+	seen->off = want.off + want.len;
+	return seen->nr == MANY + 1 ? -ECANCELED : 0;
+}
+
+static int add_many(struct cat_layout *l, uint64_t nr)
+{
+	int rc = 0;
+
+	cat_layout_clear(l);
+	for (uint64_t i = 0, off = 0; i < nr && rc == 0; i++) {
+		struct shoal_extent e = many_extent(i, off);
+
+		rc = cat_layout_add(l, &e);
+		off = e.off + e.len;
+	}
+	return rc == 0 ? cat_layout_finish(l) : rc;
+}
+
+static void a_layout_larger_than_its_memory_is_in_a_file(void **state)
+{
+	struct cat_layout a = CAT_LAYOUT_EMPTY, b = CAT_LAYOUT_EMPTY;
+	uint64_t hash[2], other[2];
+
+	(void)state;
+	assert_int_equal(add_many(&a, MANY), 0);
+	assert_true(a.nr_spilled > CAT_LAYOUT_MEMORY && a.runs.cap <= CAT_LAYOUT_MEMORY);
+	for (int i = 0; i < 2; i++) { /* more than once */
+		struct runs seen = { 0 };
+
+		assert_int_equal(cat_layout_each(&a, check_run, &seen), 0);
+		assert_int_equal(seen.nr, MANY);
+	}
+	assert_int_equal(add_many(&b, MANY), 0);
+	cat_layout_hash(&a, hash);
+	cat_layout_hash(&b, other);
+	assert_memory_equal(hash, other, sizeof(hash));
+	assert_int_equal(add_many(&b, MANY + 1), 0);
+	cat_layout_hash(&b, other);
+	assert_memory_not_equal(hash, other, sizeof(hash));
+	assert_int_equal(cat_layout_each(&b, check_run, &(struct runs){ 0 }), -ECANCELED);
+	assert_int_equal(add_many(&b, 10), 0); /* the file is gone */
+	assert_int_equal(b.nr_spilled, 0);
+	cat_layout_release(&a);
+	cat_layout_release(&b);
+}
+
+static void a_layout_that_finds_no_temporary_directory_fails(void **state)
+{
+	struct cat_layout l = CAT_LAYOUT_EMPTY;
+
+	(void)state;
+	l.tmp_dir = "/nonexistent";
+	assert_int_equal(add_many(&l, 1000), 0);
+	assert_int_equal(add_many(&l, MANY), -ENOENT);
+	assert_int_equal(cat_layout_finish(&l), -ENOENT);
+	cat_layout_release(&l);
+}
+
 static void a_part_without_extents_does_not_fit(void **state)
 {
 	struct shoal_writer_options o = { .root = TEST_ROOT, .sizes = true, .extents = true };
@@ -306,6 +389,8 @@ int main(void)
 		cmocka_unit_test(parts_become_a_whole),
 		cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(no_damage_leads_outside_a_file),
+		cmocka_unit_test(a_layout_larger_than_its_memory_is_in_a_file),
+		cmocka_unit_test(a_layout_that_finds_no_temporary_directory_fails),
 		cmocka_unit_test(rare_values_cost_no_bits_of_the_others),
 		cmocka_unit_test(a_part_without_extents_does_not_fit),
 	};
