@@ -129,6 +129,15 @@ static bool is_compressed(const uint8_t head[10])
 	       (memcmp(head, "BZh", 3) == 0 && memcmp(head + 4, "1AY&SY", 6) == 0);
 }
 
+/*
+ * Whether a TFRecord file was written with ZLIB, whose two bytes say little: but what follows them
+ * would be the length of a record, which no damage of a few bytes makes longer than the file.
+ */
+static bool is_zlib(const uint8_t head[10], uint64_t size)
+{
+	return head[0] == 0x78 && (head[0] << 8 | head[1]) % 31 == 0 && le64_load(head) > size;
+}
+
 /* Why a file cannot be cut whatever its kind, from its first bytes; NULL: it may be possible. */
 static const char *why_uncut(const struct samples_kind *kind, const struct format_source *file)
 {
@@ -138,6 +147,8 @@ static const char *why_uncut(const struct samples_kind *kind, const struct forma
 	if (format_read(file, 0, head, len, NULL) < 0)
 		return NULL;
 	if (len == sizeof(head) && is_compressed(head))
+		return "it is compressed";
+	if (kind->find == samples_find_tfrecord && is_zlib(head, file->size))
 		return "it is compressed";
 	/* A line end of UTF-16 has two bytes, and each of them may be half of another character. */
 	if (kind->text && (memcmp(head, "\xff\xfe", 2) == 0 || memcmp(head, "\xfe\xff", 2) == 0))
