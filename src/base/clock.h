@@ -2,6 +2,7 @@
 #ifndef SHOAL_BASE_CLOCK_H
 #define SHOAL_BASE_CLOCK_H
 
+#include <errno.h>
 #include <time.h>
 
 #include "base/base.h"
@@ -31,6 +32,16 @@ static inline uint64_t clock_now(void)
 static inline uint64_t clock_wall(void)
 {
 	return clock_ns(CLOCK_REALTIME);
+}
+
+/* Sleep. It is until a point in time, so that a signal does not make it longer. The kernel may add
+ * its timer slack, 50 us unless the thread has set less (PR_SET_TIMERSLACK). */
+static inline void clock_pause_us(uint64_t us)
+{
+	struct timespec until = clock_time(clock_now() + us * 1000);
+
+	while (us > 0 && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
 }
 
 /* The steady clock in seconds. */

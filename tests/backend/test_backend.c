@@ -13,6 +13,7 @@
 #include "help.h"
 #include "mem.h"
 #include "open/transfer.h"
+#include "stack.h"
 
 #define THINGS 5000u
 

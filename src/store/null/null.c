@@ -8,11 +8,11 @@
 
 #include <xxhash.h>
 
+#include "base/clock.h"
 #include "base/le.h"
 #include "base/text.h"
 #include "store/kind.h"
 #include "store/null/null.h"
-#include "store/pause.h"
 
 #define NULL_PREFIX "null:"
 
@@ -98,7 +98,7 @@ static void null_serve(struct null_store *null)
 	if (null->at_once)
 		while (sem_wait(&null->servers) < 0 && errno == EINTR)
 			;
-	store_pause_us(null->delay_us);
+	clock_pause_us(null->delay_us);
 	if (null->at_once)
 		sem_post(&null->servers);
 }
@@ -185,7 +185,8 @@ static const struct store_ops null_ops = {
 
 /* ---- Opening ---- */
 
-#define AT_ONCE_MAX 1000000
+#define AT_ONCE_MAX  1000000
+#define DELAY_MAX_US UINT64_C(3600000000) /* an hour */
 
 /* The value of "key=value"; NULL if @option has another key. */
 static const char *value_of(const char *option, const char *key)
@@ -211,10 +212,10 @@ static int set_option(struct null_store *null, const char *option, struct shoal_
 				size);
 		null->size = v;
 	} else if (delay) {
-		if (parse_u64(delay, &v) < 0 || v > STORE_DELAY_MAX_US)
+		if (parse_u64(delay, &v) < 0 || v > DELAY_MAX_US)
 			return err_set(err, -EINVAL,
 				       "null:delay_us must be 0 to %" PRIu64 ", not '%.100s'",
-				       STORE_DELAY_MAX_US, delay);
+				       DELAY_MAX_US, delay);
 		null->delay_us = v;
 	} else if (at_once) {
 		if (parse_u64(at_once, &v) < 0 || v == 0 || v > AT_ONCE_MAX)

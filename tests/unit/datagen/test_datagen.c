@@ -11,6 +11,7 @@
 
 #include "comm/comm_private.h"
 #include "help.h"
+#include "stack.h"
 #include "thread_transport.h"
 
 #define NR_FILES 14

@@ -20,6 +20,7 @@
 #include "base/queue.h"
 #include "help.h"
 #include "index/queue.h"
+#include "stack.h"
 
 static size_t count_open(void)
 {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "help.h"
+#include "stack.h"
 
 /* ---- Trees ---- */
 

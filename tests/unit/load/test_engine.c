@@ -26,6 +26,7 @@
 #include "help.h"
 #include "load/cached.h"
 #include "load/engine_private.h"
+#include "stack.h"
 
 /* ---- Calls that fail, and a clock that is set ---- */
 

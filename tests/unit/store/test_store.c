@@ -26,8 +26,8 @@
 #include "base/queue.h"
 #include "faults.h"
 #include "help.h"
+#include "stack.h"
 #include "store/posix/posix.h"
-#include "store/store.h"
 
 static struct fault failing_call; /* on purpose */
 
@@ -1082,7 +1082,7 @@ static void faults_that_say_nothing_are_refused(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(row); i++)
 		check_fails(store_fault_new(tree, &row[i].fault, 1, &s, &err), -EINVAL,
 			    row[i].words);
-	check_fails(store_delay_new(tree, STORE_DELAY_MAX_US + 1, &s, &err), -EINVAL, "at most");
+	check_fails(store_delay_new(tree, STACK_DELAY_MAX_US + 1, &s, &err), -EINVAL, "at most");
 	assert_null(s);
 	put(tree, "a", "", 0); /* it was not taken */
 }

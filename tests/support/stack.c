@@ -1,4 +1,5 @@
-/* Stores on top of another store that fail or delay each call. */
+#include "stack.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -6,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/pause.h"
-#include "store/store.h"
+#include "base/clock.h"
 
 struct stack {
 	struct store base;
@@ -311,7 +311,7 @@ static int delay_before(struct stack *st, enum store_op op, size_t *ret_short,
 	(void)op;
 	(void)ret_short;
 	(void)err;
-	store_pause_us(st->delay_us);
+	clock_pause_us(st->delay_us);
 	return 0;
 }
 
@@ -320,9 +320,9 @@ int store_delay_new(struct store *inner, uint64_t delay_us, struct store **ret_s
 {
 	struct stack *st;
 
-	if (delay_us > STORE_DELAY_MAX_US)
+	if (delay_us > STACK_DELAY_MAX_US)
 		return err_set(err, -EINVAL, "a delay is at most %" PRIu64 " us",
-			       STORE_DELAY_MAX_US);
+			       STACK_DELAY_MAX_US);
 	st = stack_new(inner, &delay_ops, 0);
 	if (!st)
 		return err_set(err, -ENOMEM, "out of memory");
