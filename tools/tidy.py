@@ -2,6 +2,7 @@
 """House rules that compilers do not check: which room may include which, the length of functions, forbidden calls, names
 that are defined twice, wording, a README per room, the width of docs, and that every file belongs to a build."""
 import ast
+import itertools
 import os
 import re
 import subprocess
@@ -40,8 +41,10 @@ BANNED = {
     "setenv": "the environment is the user's: pass a parameter", "putenv": "the environment is the user's: pass a parameter",
     "unsetenv": "the environment is the user's: pass a parameter",
     "clock_gettime": "use base/clock.h", "time": "use clock_wall()", "gettimeofday": "use clock_wall()",
-    "basename": "use path_base()",
+    "basename": "use path_base()", "pthread_condattr_setclock": "use cond_init_steady()",
 }
+# The one place of each of these.
+PLACES = {"src/base/clock.h": "clock_gettime", "src/base/queue.c": "pthread_condattr_setclock"}
 # A library neither prints nor exits.
 BANNED_IN_LIBRARY = {"printf": "", "puts": "", "fprintf": "", "perror": "", "exit": "", "abort": "",
                      "strerror": "use shoal_fail_errno"}
@@ -136,7 +139,7 @@ def check_calls(path, code):
         banned.update(BANNED_IN_LIBRARY)
     for number, line in enumerate(code.split("\n"), 1):
         for name in re.findall(r"(?<![\w.>])(\w+)\s*\(", line):
-            if name in banned and path != "src/base/clock.h":
+            if name in banned and PLACES.get(path) != name:
                 yield f"{path}:{number}: {name}() is not for us: {banned[name] or 'a library does not do that'}"
 
 
@@ -203,9 +206,12 @@ def check_lengths(path, code):
             start = None
 
 
+ATTRIBUTES = r"__attribute__\s*\(\(.*?\)\)|\b[A-Z][A-Z0-9_]+\([^()]*\)"
+
+
 def functions(code):
     """The names of the functions that stripped code defines."""
-    bare = re.sub(r"__attribute__\s*\(\(.*?\)\)|\b[A-Z][A-Z0-9_]+\([^()]*\)", " ", code)
+    bare = re.sub(ATTRIBUTES, " ", code)
     return set(re.findall(r"^[A-Za-z_][\w \t*]*?\b(\w+)\([^;{}]*\)\s*\{", bare, re.M))
 
 
@@ -233,27 +239,51 @@ def check_names(defined):
             yield f"{name}() is defined in {' and in '.join(sorted(where))}: begin its name with its module's"
 
 
-# Only tests and other programs call these: stores for tests, and a kind of storage that is not built in.
-FOR_OTHERS = ("src/store/stack.c",)
-FOR_OTHERS_NAMES = {
-    "store_register": "adds a kind of storage to a program",
-    "run_close": "the command exits instead",
-}
+# Called by programs outside of src: it adds a kind of storage.
+FOR_OTHERS = {"store_register"}
+
+
+def bodies(code):
+    """{function: its lines} of stripped code, and the text around them, without declarations."""
+    inside, outside, head = {}, [], []
+    lines = iter(code.split("\n"))
+    for line in lines:
+        if line == "{" and head:
+            name = re.search(r"\b(\w+)\s*\(", re.sub(ATTRIBUTES, " ", " ".join(head)))
+            taken = [line, *itertools.takewhile(lambda l: l != "}", lines)]
+            inside[name.group(1) if name else ""] = "\n".join(taken)
+            head = []
+        elif line.startswith("\t") or re.match(r"\w", line) and not line.endswith((";", ":")):
+            head.append(line)
+        else:
+            outside += [*head, line]
+            head = []
+    outside = "\n".join(outside + head)
+    return inside, re.sub(r"^\w[^;{}()=]*\([^;{}]*\)[^;{}=]*;", "", outside, flags=re.M)
 
 
 def check_reached(codes, defined):
-    """Every function of src is used somewhere in src, or is public. Names are unique, so the text tells."""
+    """Every function of src is reached from a program, a table or a public function. Names are unique, so the text
+    tells."""
     header = open(os.path.join(ROOT, "include/shoal.h"), encoding="utf-8").read()
-    used = {}
+    public = set(re.findall(r"\bshoal_\w+", header))
+    calls, reached = {}, public | FOR_OTHERS | {"main", "PyInit__shoal"}
     for path, code in codes.items():
         if path.startswith("src/"):
-            for name in re.findall(r"\b[A-Za-z_]\w*", re.sub(r"^\w[^;{}()]*\([^;{}]*\)[^;{}=]*;", "", code, flags=re.M)):
-                used[name] = used.get(name, 0) + 1
-    public = set(re.findall(r"\bshoal_\w+", header))
+            inside, outside = bodies(code)
+            reached.update(re.findall(r"[A-Za-z_]\w*", outside))
+            for name, text in inside.items():
+                calls.setdefault(name, set()).update(re.findall(r"[A-Za-z_]\w*", text))
+    todo = list(reached)
+    while todo:
+        new = calls.get(todo.pop(), set()) - reached
+        reached |= new
+        todo += new
     for path, names in sorted(defined.items()):
-        for name in sorted(names - public - {"main", "PyInit__shoal"}):
-            if used.get(name, 0) < 2 and path not in FOR_OTHERS and name not in FOR_OTHERS_NAMES:
-                yield f"{path}: nothing in src uses {name}(): remove it, or use it"
+        for name in sorted(names - reached):
+            yield f"{path}: no program reaches {name}(): remove it, or move it to the tests"
+        for name in sorted(name for name in names - public if name.startswith("shoal_")):
+            yield f"{path}: {name}() is not in shoal.h: only public names begin with shoal_"
 
 
 def may_include(room):

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <time.h>
 
 void queue_init(struct queue *q, unsigned cap)
 {
@@ -63,6 +64,16 @@ void queue_close(struct queue *q)
 	q->closed = true;
 	pthread_cond_broadcast(&q->changed);
 	pthread_mutex_unlock(&q->lock);
+}
+
+void cond_init_steady(pthread_cond_t *c)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &attr);
+	pthread_condattr_destroy(&attr);
 }
 
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg)

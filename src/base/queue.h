@@ -41,6 +41,9 @@ void *queue_take(struct queue *q);
 
 void queue_close(struct queue *q);
 
+/* A condition whose timed waits use clock_now(): users can set the other clock. */
+void cond_init_steady(pthread_cond_t *c);
+
 /* Start a thread with a stack of 256 KiB (the default, 8 MiB, counts against address limits). */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg) MUST_USE;
 

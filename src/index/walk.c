@@ -509,7 +509,6 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 		     struct index_walk **ret_walk, struct shoal_err *err)
 {
 	struct index_walk *w = calloc(1, sizeof(*w));
-	pthread_condattr_t attr;
 	unsigned first;
 	int rc;
 
@@ -520,10 +519,7 @@ int index_walk_start(const struct index_walk_options *options, bool with_all,
 	w->ranges = !store_has_directories(options->store);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->work, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&w->news, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init_steady(&w->news);
 	w->walker = calloc(options->nr_threads, sizeof(*w->walker));
 	rc = w->walker ? index_queue_init(&w->units, UNITS_BYTES, options->tmp_dir, err)
 		       : err_set(err, -ENOMEM, "out of memory");

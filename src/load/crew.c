@@ -494,7 +494,6 @@ static void crew_init(struct crew *c, const struct load_engine_options *options)
 				      .ring = c->ring,
 				      .rings = !c->by_calls };
 	unsigned cores = cores_allowed();
-	pthread_condattr_t attr;
 
 	if (limits.fixed && limits.rings) { /* the owner's ring counts */
 		limits.most = PACE_MAX;
@@ -507,10 +506,7 @@ static void crew_init(struct crew *c, const struct load_engine_options *options)
 	c->looked_at_cores = clock_now();
 	c->share = CREW_SHARE;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* users set the other limit */
-	pthread_cond_init(&c->some, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init_steady(&c->some);
 	pace_init(&c->pace, &limits, cores, c->looked_at_cores);
 }
 

@@ -368,7 +368,6 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 		      struct shoal_loader **ret_loader, struct shoal_err *err)
 {
 	struct shoal_loader *l = calloc(1, sizeof(*l));
-	pthread_condattr_t attr;
 	int rc;
 
 	if (!l)
@@ -379,10 +378,7 @@ int shoal_loader_open(const struct shoal_catalog *cat, const struct shoal_order_
 	set_defaults(l, options);
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->work, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->news, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init_steady(&l->news);
 	rc = open_parts(l, spec, err);
 	if (rc == 0)
 		rc = start_reading(l, err);

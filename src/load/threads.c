@@ -256,15 +256,10 @@ static const struct load_engine_ops threads_ops = {
 
 static void init_lock(struct threads *t)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->work, NULL);
 	pthread_cond_init(&t->freed, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* users set the other limit */
-	pthread_cond_init(&t->some, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init_steady(&t->some);
 }
 
 /* "64 threads; <why threads>" */

@@ -120,7 +120,8 @@ struct run_result {
 	bool direct, synthetic; /* past the page cache; synthetic data */
 	bool drop_cache;        /* files were dropped from the page cache before each phase */
 	bool device_known;      /* cached_share is from what the devices read */
-	/* Of a stopped run: loaders that may still be reading. See run_close(). */
+	/* Of a stopped run: loaders that may still be reading, which may never end. Close them
+	 * before the data; a process that is about to end need not. */
 	struct shoal_loader *reading[2];
 	/* Over the epochs: */
 	struct run_summary {

@@ -570,9 +570,3 @@ int run_execute(const struct run_options *o, struct run_result *ret_result, stru
 	run_release(run);
 	return rc;
 }
-
-void run_close(struct run_result *r)
-{
-	for (size_t i = 0; i < ARRAY_LEN(r->reading); i++)
-		r->reading[i] = shoal_loader_close(r->reading[i]);
-}

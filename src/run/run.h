@@ -75,12 +75,6 @@ int run_execute(const struct run_options *o, struct run_result *ret_result,
 		struct shoal_err *err) MUST_USE;
 
 /*
- * Wait for the reads that a stopped run left in flight, which may never end, and close its loaders.
- * Call it before the data is closed; a process that is about to end need not call it.
- */
-void run_close(struct run_result *r);
-
-/*
  * On rank 0: whether that run reuses the catalogs in the results folder. -ESTALE, with a message,
  * if it read other data than @data.
  */

@@ -92,7 +92,8 @@ static int run(const struct setting *s, struct run_result *r, struct shoal_err *
 		rc = run_execute(&o, r, err);
 	else
 		*r = (struct run_result){ .workload = w };
-	run_close(r); /* what a run that was stopped still reads */
+	for (size_t i = 0; i < ARRAY_LEN(r->reading); i++) /* what a stopped run still reads */
+		r->reading[i] = shoal_loader_close(r->reading[i]);
 	run_data_close(&data);
 	return rc;
 }
