@@ -41,15 +41,11 @@
 struct flight {
 	struct s3_request get;
 	struct load_request *request; /* NULL: free */
-	struct flight *next;          /* in the list that it is in */
+	struct flight *next;          /* free, too */
 	struct s3_loop *loop;
 	struct shoal_err err;
 	char key[S3_KEY_MAX + 1];
 	char match[SHOAL_ETAG_MAX + 1];
-};
-
-struct flights {
-	struct flight *head, *tail;
 };
 
 /* An event loop. Number 0 is the owner's. */
@@ -57,11 +53,11 @@ struct s3_loop {
 	struct s3_engine *engine;
 	struct s3_client *client; /* used by the loop's thread, or the owner */
 	pthread_t thread;         /* not of number 0 */
-	struct flights ended;     /* used by the loop's thread */
+	struct load_list ended;   /* used by the loop's thread */
 	unsigned kept;            /* connections that the client keeps; likewise */
 	unsigned active;          /* flights that it has. Used by the owner */
-	struct flights fresh;     /* to be given to it. Used by the owner */
-	struct flights inbox;     /* under the engine's lock */
+	struct load_list fresh;   /* to be given to it. Used by the owner */
+	struct load_list inbox;   /* under the engine's lock */
 };
 
 struct kept_error {
@@ -76,15 +72,15 @@ struct s3_engine {
 	int woken; /* atomic; set by s3_wake() until the next s3_wait() */
 	/* Used by the owner only: */
 	struct load_list waiting;     /* for a flight */
-	struct flights free;          /* flights */
+	struct flight *free;          /* flights */
 	unsigned nr_loops, most;      /* loops that exist, and their limit */
 	uint64_t looked_ns, spent_ns; /* the last measurement, and the CPU time used until then */
 	/* Changed by the owner under the lock: */
-	unsigned used;        /* only the first this many loops get requests */
-	unsigned keep;        /* connections that each client shall keep */
-	pthread_mutex_t lock; /* protects everything below, up to the loops */
-	struct flights ended; /* of other loops than the owner's */
-	bool waits;           /* the owner may be asleep in its loop */
+	unsigned used;          /* only the first this many loops get requests */
+	unsigned keep;          /* connections that each client shall keep */
+	pthread_mutex_t lock;   /* protects everything below, up to the loops */
+	struct load_list ended; /* of other loops than the owner's */
+	bool waits;             /* the owner may be asleep in its loop */
 	bool stop;
 	int rc; /* the error of a loop */
 	struct shoal_err err;
@@ -100,39 +96,10 @@ static struct s3_engine *s3_engine_of(struct load_engine *e)
 	return (struct s3_engine *)e;
 }
 
-static void flights_add(struct flights *l, struct flight *f)
+/* The flight of a request that has one. */
+static struct flight *flight_of(struct s3_engine *e, const struct load_request *r)
 {
-	f->next = NULL;
-	if (l->tail)
-		l->tail->next = f;
-	else
-		l->head = f;
-	l->tail = f;
-}
-
-static struct flight *flights_take(struct flights *l)
-{
-	struct flight *f = l->head;
-
-	if (f) {
-		l->head = f->next;
-		if (!l->head)
-			l->tail = NULL;
-	}
-	return f;
-}
-
-/* Append all of @from to @l. */
-static void flights_splice(struct flights *l, struct flights *from)
-{
-	if (!from->head)
-		return;
-	if (l->tail)
-		l->tail->next = from->head;
-	else
-		l->head = from->head;
-	l->tail = from->tail;
-	*from = (struct flights){ NULL, NULL };
+	return &e->flight[r->state];
 }
 
 /* ---- One GET ---- */
@@ -216,7 +183,7 @@ static void s3_engine_done(struct s3_request *get)
 	if (r->result < 0)
 		keep_words(e, r, &f->err);
 	s3_engine_count(e, get);
-	flights_add(&f->loop->ended, f);
+	load_push(&f->loop->ended, r);
 }
 
 /* On the thread of the loop. */
@@ -263,21 +230,21 @@ static void loop_keep(struct s3_loop *l, unsigned keep)
 static bool loop_begin(struct s3_loop *l)
 {
 	struct s3_engine *e = l->engine;
-	struct flights mine = { NULL, NULL };
-	struct flight *f;
+	struct load_list mine = { NULL, NULL };
+	struct load_request *r;
 	unsigned keep;
 	bool stop;
 
 	pthread_mutex_lock(&e->lock);
-	flights_splice(&mine, &l->inbox);
+	load_splice(&mine, &l->inbox);
 	keep = e->keep;
 	stop = e->stop;
 	pthread_mutex_unlock(&e->lock);
 	if (stop)
 		return false;
 	loop_keep(l, keep);
-	while ((f = flights_take(&mine)) != NULL)
-		s3_engine_start(f);
+	while ((r = load_pop(&mine)) != NULL)
+		s3_engine_start(flight_of(e, r));
 	return true;
 }
 
@@ -288,7 +255,7 @@ static void loop_return(struct s3_loop *l, int rc, const struct shoal_err *err)
 	bool wake;
 
 	pthread_mutex_lock(&e->lock);
-	flights_splice(&e->ended, &l->ended);
+	load_splice(&e->ended, &l->ended);
 	if (rc < 0 && e->rc == 0) {
 		e->rc = rc;
 		e->err = *err;
@@ -389,7 +356,7 @@ static void give_fresh(struct s3_engine *e)
 		struct s3_loop *l = &e->loop[i];
 
 		wake |= (unsigned)(l->fresh.head && !l->inbox.head) << i;
-		flights_splice(&l->inbox, &l->fresh);
+		load_splice(&l->inbox, &l->fresh);
 	}
 	pthread_mutex_unlock(&e->lock);
 	for (unsigned i = 1; i < e->nr_loops; i++)
@@ -401,17 +368,19 @@ static void deal(struct s3_engine *e)
 {
 	bool others = false;
 
-	while (e->waiting.head && e->free.head) {
+	while (e->waiting.head && e->free) {
 		struct s3_loop *l = emptiest_loop(e);
-		struct flight *f = flights_take(&e->free);
+		struct flight *f = e->free;
 
+		e->free = f->next;
 		f->request = load_pop(&e->waiting);
+		f->request->state = (uint32_t)(f - e->flight);
 		f->loop = l;
 		l->active++;
 		if (l == &e->loop[0]) {
 			s3_engine_start(f);
 		} else {
-			flights_add(&l->fresh, f);
+			load_push(&l->fresh, f->request);
 			others = true;
 		}
 	}
@@ -419,28 +388,32 @@ static void deal(struct s3_engine *e)
 		give_fresh(e);
 }
 
-static void take_back(struct s3_engine *e, struct flights *ended)
+static void free_flight(struct s3_engine *e, struct flight *f)
 {
-	struct flight *f;
+	f->request = NULL;
+	f->next = e->free;
+	e->free = f;
+}
 
-	while ((f = flights_take(ended)) != NULL) {
-		load_push(&e->base.done, f->request);
-		f->request = NULL;
-		f->loop->active--;
-		flights_add(&e->free, f);
+static void take_back(struct s3_engine *e, struct load_list *ended)
+{
+	for (struct load_request *r = ended->head; r; r = r->next) {
+		flight_of(e, r)->loop->active--;
+		free_flight(e, flight_of(e, r));
 	}
+	load_splice(&e->base.done, ended);
 }
 
 /* Collect what other loops have read. @waits: the owner may sleep now, if there is nothing. */
 static int s3_collect(struct s3_engine *e, bool waits, struct shoal_err *err)
 {
-	struct flights ended = { NULL, NULL };
+	struct load_list ended = { NULL, NULL };
 	int rc;
 
 	if (e->nr_loops == 1)
 		return 0;
 	pthread_mutex_lock(&e->lock);
-	flights_splice(&ended, &e->ended);
+	load_splice(&ended, &e->ended);
 	e->waits = waits && !ended.head && !e->base.done.head;
 	rc = e->rc < 0 ? err_set_as(err, e->rc, &e->err, "%s", e->err.msg) : 0;
 	pthread_mutex_unlock(&e->lock);
@@ -614,7 +587,7 @@ int load_s3_new(const struct load_engine *base, struct load_engine **ret_engine,
 	e->s3 = store_s3_of(base->store);
 	pthread_mutex_init(&e->lock, NULL);
 	for (unsigned i = 0; i < base->in_flight; i++)
-		flights_add(&e->free, &e->flight[i]);
+		free_flight(e, &e->flight[i]);
 	e->loop[0].engine = e;
 	rc = s3_client_new(store_s3_config(e->s3), base->in_flight, &e->loop[0].client, err);
 	if (rc < 0) {
