@@ -33,67 +33,38 @@ void err_hint(struct shoal_err *err, enum shoal_hint hint, uint64_t value)
 
 const char *shoal_hint_name(enum shoal_hint hint)
 {
-	switch (hint) {
-	case SHOAL_HINT_LESS_MEMORY:
-		return "less_memory";
-	case SHOAL_HINT_MORE_MEMORY:
-		return "more_memory";
-	case SHOAL_HINT_TMP_DIR:
-		return "tmp_dir";
-	case SHOAL_HINT_FREE_SPACE:
-		return "free_space";
-	case SHOAL_HINT_SAME_CALL:
-		return "same_call";
-	case SHOAL_HINT_ROOT:
-		return "root";
-	case SHOAL_HINT_NAMES_ONLY:
-		return "names_only";
-	case SHOAL_HINT_NUL_ENDS:
-		return "nul_ends";
-	case SHOAL_HINT_SIZES:
-		return "sizes";
-	case SHOAL_HINT_ETAGS:
-		return "etags";
-	case SHOAL_HINT_WHERE:
-		return "where";
-	case SHOAL_HINT_KEEP_GOING:
-		return "keep_going";
-	case SHOAL_HINT_SAMPLES_PER_FILE:
-		return "samples_per_file";
-	case SHOAL_HINT_SORT_COLUMN:
-		return "sort_column";
-	case SHOAL_HINT_REPLACE:
-		return "replace";
-	case SHOAL_HINT_REPEATED:
-		return "repeated";
-	case SHOAL_HINT_SLOT:
-		return "slot";
-	case SHOAL_HINT_LARGER_SLOT:
-		return "larger_slot";
-	case SHOAL_HINT_IF_MATCH:
-		return "if_match";
-	case SHOAL_HINT_ENDPOINT:
-		return "endpoint";
-	case SHOAL_HINT_CA:
-		return "ca";
-	case SHOAL_HINT_ANONYMOUS:
-		return "anonymous";
-	case SHOAL_HINT_FORCE:
-		return "force";
-	case SHOAL_HINT_COMPLETE:
-		return "complete";
-	case SHOAL_HINT_GENERATE:
-		return "generate";
-	case SHOAL_HINT_SAME_RUN:
-		return "same_run";
-	case SHOAL_HINT_RESUME:
-		return "resume";
-	case SHOAL_HINT_LAUNCHER:
-		return "launcher";
-	case SHOAL_HINT_NONE:
-		break;
-	}
-	return NULL;
+	static const char *const names[] = {
+		[SHOAL_HINT_LESS_MEMORY] = "less_memory",
+		[SHOAL_HINT_MORE_MEMORY] = "more_memory",
+		[SHOAL_HINT_TMP_DIR] = "tmp_dir",
+		[SHOAL_HINT_FREE_SPACE] = "free_space",
+		[SHOAL_HINT_SAME_CALL] = "same_call",
+		[SHOAL_HINT_ROOT] = "root",
+		[SHOAL_HINT_NAMES_ONLY] = "names_only",
+		[SHOAL_HINT_NUL_ENDS] = "nul_ends",
+		[SHOAL_HINT_SIZES] = "sizes",
+		[SHOAL_HINT_ETAGS] = "etags",
+		[SHOAL_HINT_WHERE] = "where",
+		[SHOAL_HINT_KEEP_GOING] = "keep_going",
+		[SHOAL_HINT_SAMPLES_PER_FILE] = "samples_per_file",
+		[SHOAL_HINT_SORT_COLUMN] = "sort_column",
+		[SHOAL_HINT_REPLACE] = "replace",
+		[SHOAL_HINT_REPEATED] = "repeated",
+		[SHOAL_HINT_SLOT] = "slot",
+		[SHOAL_HINT_LARGER_SLOT] = "larger_slot",
+		[SHOAL_HINT_IF_MATCH] = "if_match",
+		[SHOAL_HINT_ENDPOINT] = "endpoint",
+		[SHOAL_HINT_CA] = "ca",
+		[SHOAL_HINT_ANONYMOUS] = "anonymous",
+		[SHOAL_HINT_FORCE] = "force",
+		[SHOAL_HINT_COMPLETE] = "complete",
+		[SHOAL_HINT_GENERATE] = "generate",
+		[SHOAL_HINT_SAME_RUN] = "same_run",
+		[SHOAL_HINT_RESUME] = "resume",
+		[SHOAL_HINT_LAUNCHER] = "launcher",
+	};
+
+	return (size_t)hint < ARRAY_LEN(names) ? names[hint] : NULL;
 }
 
 /* For an exceeded limit, strerror() does not name the limit, its value, or the remedy. */
