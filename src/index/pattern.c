@@ -275,31 +275,32 @@ static int write_sorted(const struct parsed *p, const struct shoal_pattern *patt
 	return rc;
 }
 
+struct pattern_job {
+	const struct shoal_pattern *pattern;
+	struct parsed p;
+	struct index_root root;
+};
+
+static int pattern_fill(void *self, struct index_stage *s, uint64_t least,
+			struct shoal_index_result *result, struct shoal_err *err)
+{
+	struct pattern_job *j = self;
+	uint64_t nr = j->pattern->count;
+	int rc = nr < least ? output_permit(&s->output, nr, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	return is_grid(&j->p, j->pattern)
+		       ? write_grids(&j->p, j->pattern, &s->options, &j->root, result, err)
+		       : write_sorted(&j->p, j->pattern, &s->options, &j->root, result, err);
+}
+
 int shoal_index_pattern(const struct shoal_pattern *pattern,
 			const struct shoal_index_options *options,
 			struct shoal_index_result *ret_result, struct shoal_err *err)
 {
-	struct shoal_index_result result = { 0 };
-	struct index_stage stage;
-	struct index_root root;
-	struct parsed p;
-	uint64_t least;
-	int rc = index_stage_open(&stage, options, NULL, err);
+	struct pattern_job j = { .pattern = pattern };
+	int rc = pattern_parse(pattern, options, &j.p, &j.root, err);
 
-	options = &stage.options;
-	if (rc == 0)
-		rc = pattern_parse(pattern, options, &p, &root, err);
-	if (rc == 0)
-		rc = index_stage_protect(&stage, /* may_be_empty= */ false, &least, err);
-	if (rc == 0 && pattern->count < least)
-		rc = output_permit(&stage.output, pattern->count, err);
-	if (rc == 0)
-		rc = is_grid(&p, pattern) ? write_grids(&p, pattern, options, &root, &result, err)
-					  : write_sorted(&p, pattern, options, &root, &result, err);
-	if (rc == 0)
-		rc = index_stage_send(&stage, result.nr_names, err);
-	output_release(&stage.output);
-	if (rc == 0)
-		*ret_result = result;
-	return rc;
+	return rc < 0 ? rc : index_stage_run(options, pattern_fill, &j, ret_result, err);
 }

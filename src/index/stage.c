@@ -58,3 +58,24 @@ int index_stage_send(struct index_stage *s, uint64_t nr_names, struct shoal_err 
 	s->nr_names = nr_names;
 	return output_send(&s->output, s->options.config, &watch, err);
 }
+
+int index_stage_run(const struct shoal_index_options *options, index_stage_fill *fill, void *self,
+		    struct shoal_index_result *ret_result, struct shoal_err *err)
+{
+	struct shoal_index_result result = { 0 };
+	struct index_stage s;
+	uint64_t least;
+	int rc = index_stage_open(&s, options, NULL, err);
+
+	if (rc < 0)
+		return rc;
+	rc = index_stage_protect(&s, /* may_be_empty= */ false, &least, err);
+	if (rc == 0)
+		rc = fill(self, &s, least, &result, err);
+	if (rc == 0)
+		rc = index_stage_send(&s, result.nr_names, err);
+	output_release(&s.output);
+	if (rc == 0)
+		*ret_result = result;
+	return rc;
+}

@@ -26,4 +26,11 @@ int index_stage_protect(struct index_stage *s, bool may_be_empty, uint64_t *ret_
 /* Send the sealed catalog of @nr_names names: on one rank. */
 int index_stage_send(struct index_stage *s, uint64_t nr_names, struct shoal_err *err) MUST_USE;
 
+/* All of it, in one process: @fill makes the catalog of at least @least names at the stage's file.
+ */
+typedef int index_stage_fill(void *self, struct index_stage *s, uint64_t least,
+			     struct shoal_index_result *result, struct shoal_err *err);
+int index_stage_run(const struct shoal_index_options *options, index_stage_fill *fill, void *self,
+		    struct shoal_index_result *ret_result, struct shoal_err *err) MUST_USE;
+
 #endif

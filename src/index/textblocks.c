@@ -262,7 +262,7 @@ unsigned textblocks_threads(const struct textlist *l)
 /* Wait for all threads, and show progress meanwhile. */
 static void wait_for_readers(struct block_reading *r)
 {
-	const struct shoal_index_options *o = r->list->options;
+	const struct shoal_index_options *o = r->list->job.options;
 
 	pthread_mutex_lock(&r->lock);
 	while (r->nr_running > 0) {
@@ -307,14 +307,9 @@ static void run_readers(struct block_reading *r, struct block_reader *reader, un
 
 static void init_reading(struct block_reading *r, struct textlist *l)
 {
-	pthread_condattr_t attr;
-
 	*r = (struct block_reading){ .list = l, .bad = UINT64_MAX };
 	pthread_mutex_init(&r->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&r->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init_steady(&r->changed);
 }
 
 static int textblocks_read_all(struct block_reading *r, unsigned nr, struct shoal_err *err)
@@ -348,7 +343,7 @@ int textblocks_read(struct textlist *l, unsigned nr_threads, struct shoal_err *e
 		r.end = r.from = 0;
 	r.limit = (r.end - r.from + READ_BYTES - 1) / READ_BYTES;
 	rc = textblocks_read_all(&r, nr_threads, err);
-	if (rc == 0 && stop_requested(l->options->stop))
+	if (rc == 0 && stop_requested(l->job.options->stop))
 		rc = err_set(err, -ECANCELED, "interrupted");
 	else if (rc == 0 && r.rc < 0)
 		rc = err_set_as(err, r.rc, &r.err, "%s", r.err.msg);

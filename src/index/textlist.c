@@ -12,42 +12,44 @@
 #include "index/stage.h"
 #include "index/textlist.h"
 
-/* Wait for input, but for a limited time: a signal that comes just before waiting, or to another
- * thread, would otherwise be noticed only with the next line. */
-static int wait_readable(const struct textlist *l, struct shoal_err *err)
+int textlist_read(int fd, void *buf, size_t room, const int *stop, size_t *ret_len,
+		  struct shoal_err *err)
 {
-	struct pollfd p = { .fd = l->fd, .events = POLLIN };
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ssize_t n = 0;
 
-	while (l->fd >= 0) { /* poll() would wait for ever on an invalid descriptor */
-		int n;
+	do {
+		int ready = 0;
 
-		if (stop_requested(l->options->stop))
-			return err_set(err, -ECANCELED, "interrupted");
-		n = poll(&p, 1, /* timeout_ms= */ 200);
-		if (n > 0 || (n < 0 && errno != EINTR))
-			break;
-	}
-	return 0; /* read() reports the error, if there is one */
+		while (ready == 0 && fd >= 0) { /* poll() would wait for ever for an invalid one */
+			if (stop_requested(stop))
+				return err_set(err, -ECANCELED, "interrupted");
+			ready = poll(&p, 1, /* timeout_ms= */ 200);
+			if (ready < 0 && errno == EINTR)
+				ready = 0;
+		}
+		n = read(fd, buf, room);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	if (n < 0)
+		return err_set_errno(err, err_errno(), "cannot read the list");
+	*ret_len = (size_t)n;
+	return 0;
 }
 
 /* Read more after the unread part. */
 static int textlist_refill(struct textlist *l, struct shoal_err *err)
 {
-	ssize_t n;
+	size_t n;
 	int rc;
 
 	memmove(l->buf, l->buf + l->at, l->fill - l->at);
 	l->fill -= l->at;
 	l->at = 0;
-	do {
-		rc = wait_readable(l, err);
-		if (rc < 0)
-			return rc;
-		n = read(l->fd, l->buf + l->fill, READ_BYTES + LINE_MAX_BYTES - l->fill);
-	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
-	if (n < 0)
-		return err_set_errno(err, err_errno(), "cannot read the list");
-	l->fill += (size_t)n;
+	rc = textlist_read(l->fd, l->buf + l->fill, READ_BYTES + LINE_MAX_BYTES - l->fill,
+			   l->job.options->stop, &n, err);
+	if (rc < 0)
+		return rc;
+	l->fill += n;
 	l->ended = n == 0;
 	return 0;
 }
@@ -204,7 +206,7 @@ static int textlist_start(struct textlist *l, const char *name, size_t len, int 
 	l->first_line = l->line;
 	l->job.nr_readers = textblocks_threads(l);
 	l->job.order_len = l->job.nr_readers > 1 && l->has_sizes ? TEXTBLOCKS_ORDER : 0;
-	rc = index_root_init(&l->job.root, l->options->root, name, len, err);
+	rc = index_root_init(&l->job.root, l->job.options->root, name, len, err);
 	if (rc == 0)
 		rc = index_job_open(&l->job, l->has_sizes, l->has_samples, err);
 	l->started = rc == 0;
@@ -242,12 +244,15 @@ static bool begins_with_magic(const char *line, size_t len)
 	return len >= n && memcmp(line, CAT_MAGIC, n) == 0;
 }
 
-static int read_list(struct textlist *l, struct shoal_index_result *result, struct shoal_err *err)
+static int textlist_fill(void *self, struct index_stage *s, uint64_t least,
+			 struct shoal_index_result *result, struct shoal_err *err)
 {
+	struct textlist *l = self;
 	const char *line = NULL;
 	size_t len = 0;
 	int rc = 0;
 
+	l->job = (struct index_job){ .options = &s->options, .output = &s->output, .least = least };
 	while (l->job.nr_readers <= 1 && (rc = textlist_next_line(l, &line, &len, err)) > 0) {
 		if (l->line == 1 && begins_with_magic(line, len))
 			return err_set(err, -EINVAL,
@@ -270,33 +275,16 @@ int shoal_index_list(int fd, char separator, bool names_only,
 		     const struct shoal_index_options *options,
 		     struct shoal_index_result *ret_result, struct shoal_err *err)
 {
-	struct shoal_index_result result = { 0 };
 	struct textlist *l = calloc(1, sizeof(*l));
-	struct index_stage stage;
-	int rc = l ? index_stage_open(&stage, options, NULL, err)
-		   : err_set(err, -ENOMEM, "out of memory");
+	int rc;
 
-	if (rc < 0) {
-		free(l);
-		return rc;
-	}
-	*l = (struct textlist){ .fd = fd,
-				.separator = separator,
-				.names_only = names_only,
-				.options = &stage.options,
-				.job = { .options = &stage.options, .output = &stage.output },
-				.buf = malloc(READ_BYTES + LINE_MAX_BYTES) };
-	rc = l->buf ? index_stage_protect(&stage, /* may_be_empty= */ false, &l->job.least, err)
-		    : err_set(err, -ENOMEM, "out of memory");
-	if (rc == 0)
-		rc = read_list(l, &result, err);
-	if (rc == 0)
-		rc = index_stage_send(&stage, result.nr_names, err);
+	if (!l)
+		return err_set(err, -ENOMEM, "out of memory");
+	l->fd = fd;
+	l->separator = separator;
+	l->names_only = names_only;
+	rc = index_stage_run(options, textlist_fill, l, ret_result, err);
 	index_job_release(&l->job);
-	output_release(&stage.output);
-	free(l->buf);
 	free(l);
-	if (rc == 0)
-		*ret_result = result;
 	return rc;
 }

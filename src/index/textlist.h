@@ -18,8 +18,6 @@ struct textlist {
 	int fd;
 	char separator;
 	bool names_only;
-	const struct shoal_index_options *options;
-	char *buf;
 	size_t at, fill;
 	bool ended;
 	uint64_t line; /* number of the one being read, from 1 */
@@ -29,6 +27,7 @@ struct textlist {
 	struct index_job job;
 	bool started;
 	uint64_t nr_blank;
+	char buf[READ_BYTES + LINE_MAX_BYTES];
 };
 
 /* A line, and what is in it. */
@@ -42,6 +41,12 @@ struct textline {
 /* Once a first line has told what all have: 1, 0 if the line is empty, or an error. The list is
  * not changed, so any number of threads may do this. */
 int textlist_parse(const struct textlist *l, struct textline *line, struct shoal_err *err) MUST_USE;
+
+/* Read once; *@ret_len is 0 at the end. It waits for input, but for a limited time: a signal that
+ * comes just before waiting, or to another thread, would otherwise be noticed only with the next
+ * bytes. */
+int textlist_read(int fd, void *buf, size_t room, const int *stop, size_t *ret_len,
+		  struct shoal_err *err) MUST_USE;
 
 /* A line without an end, at number @line. */
 int textlist_too_long(const char *text, size_t len, uint64_t line, struct shoal_err *err) MUST_USE;

@@ -2,15 +2,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <isa-l/igzip_lib.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "index/job.h"
 #include "index/stage.h"
+#include "index/textlist.h"
 #include "store/uri.h"
 
 #define IMPORT_LINE_MAX (8 * SHOAL_NAME_MAX) /* a key in an inventory is %-encoded */
@@ -34,20 +33,19 @@ static const char *const field_names[FIELD_NR] = { "Bucket", "Key",      "Size",
 struct import {
 	int fd;
 	const struct shoal_import_options *import;
-	const struct shoal_index_options *options;
 	char separator;
 	/* Input: the bytes read, and the inflated bytes; without compression these are the same. */
-	struct inflate_state *inflate;
-	uint8_t *raw;
+	struct inflate_state inflate;
 	bool raw_ended, gzip;
-	char *buf;
 	size_t at, fill;
 	uint64_t line;
 	int column[FIELD_NR]; /* column of the line, from 0; -1: there is none */
-	char *name;           /* room for a URI */
 	struct index_job job;
 	bool started, has_sizes;
 	uint64_t nr_blank, nr_left_out;
+	uint8_t raw[IMPORT_READ];
+	char buf[IMPORT_READ + IMPORT_LINE_MAX];
+	char name[2 * IMPORT_LINE_MAX]; /* room for a URI */
 };
 
 /* The contents of a line. */
@@ -61,25 +59,10 @@ struct import_entry {
 
 /* ---- Input ---- */
 
-static int import_read(struct import *m, void *buf, size_t len, size_t *ret_len,
+static int import_read(struct import *m, void *buf, size_t room, size_t *ret_len,
 		       struct shoal_err *err)
 {
-	struct pollfd p = { .fd = m->fd, .events = POLLIN };
-	ssize_t n;
-
-	do { /* wait for a limited time, to notice that the user wants to stop */
-		if (stop_requested(m->options->stop))
-			return err_set(err, -ECANCELED, "interrupted");
-		n = poll(&p, 1, 200);
-		if (n > 0)
-			n = read(m->fd, buf, len);
-		else
-			n = n < 0 ? n : -EAGAIN;
-	} while (n == -EAGAIN || (n < 0 && (errno == EINTR || errno == EAGAIN)));
-	if (n < 0)
-		return err_set_errno(err, err_errno(), "cannot read the list");
-	*ret_len = (size_t)n;
-	return 0;
+	return textlist_read(m->fd, buf, room, m->job.options->stop, ret_len, err);
 }
 
 /*
@@ -87,7 +70,7 @@ static int import_read(struct import *m, void *buf, size_t len, size_t *ret_len,
  */
 static int import_inflate(struct import *m, struct shoal_err *err)
 {
-	struct inflate_state *s = m->inflate;
+	struct inflate_state *s = &m->inflate;
 	size_t got = 0;
 	int rc = 0;
 
@@ -161,10 +144,10 @@ static int import_begin(struct import *m, struct shoal_err *err)
 		m->fill = fill;
 		return 0;
 	}
-	isal_inflate_init(m->inflate);
-	m->inflate->crc_flag = ISAL_GZIP;
-	m->inflate->next_in = m->raw;
-	m->inflate->avail_in = (uint32_t)fill;
+	isal_inflate_init(&m->inflate);
+	m->inflate.crc_flag = ISAL_GZIP;
+	m->inflate.next_in = m->raw;
+	m->inflate.avail_in = (uint32_t)fill;
 	return 0;
 }
 
@@ -391,7 +374,7 @@ static int import_columns(struct import *m, struct shoal_err *err)
 
 static int import_start(struct import *m, const struct import_entry *e, struct shoal_err *err)
 {
-	int rc = index_root_init(&m->job.root, m->options->root, e->name, e->len, err);
+	int rc = index_root_init(&m->job.root, m->job.options->root, e->name, e->len, err);
 
 	m->has_sizes = e->has_size;
 	m->job.etags = e->record.etag != NULL;
@@ -440,13 +423,16 @@ static int import_line(struct import *m, char *line, size_t len, struct shoal_er
 	return index_job_add(&m->job, e.name, e.len, &e.record, err);
 }
 
-static int import_all(struct import *m, struct shoal_index_result *result, struct shoal_err *err)
+static int import_catalog(void *self, struct index_stage *s, uint64_t least,
+			  struct shoal_index_result *result, struct shoal_err *err)
 {
+	struct import *m = self;
 	struct import_entry none = { .name = "" };
 	size_t len = 0;
 	char *line = NULL;
 	int rc = 0;
 
+	m->job = (struct index_job){ .options = &s->options, .output = &s->output, .least = least };
 	if (m->import->format == SHOAL_IMPORT_INVENTORY)
 		rc = import_columns(m, err);
 	if (rc == 0)
@@ -466,43 +452,16 @@ int shoal_index_import(int fd, const struct shoal_import_options *import,
 		       const struct shoal_index_options *options,
 		       struct shoal_index_result *ret_result, struct shoal_err *err)
 {
-	struct shoal_index_result result = { 0 };
 	struct import *m = calloc(1, sizeof(*m));
-	struct index_stage stage;
-	int rc = m ? index_stage_open(&stage, options, NULL, err)
-		   : err_set(err, -ENOMEM, "out of memory");
+	int rc;
 
-	if (rc < 0) {
-		free(m);
-		return rc;
-	}
-	options = &stage.options;
+	if (!m)
+		return err_set(err, -ENOMEM, "out of memory");
 	m->fd = fd;
 	m->import = import;
-	m->options = options;
 	m->separator = import->null ? '\0' : '\n';
-	m->job.options = options;
-	m->job.output = &stage.output;
-	m->inflate = malloc(sizeof(*m->inflate));
-	m->raw = malloc(IMPORT_READ);
-	m->buf = malloc(IMPORT_READ + IMPORT_LINE_MAX);
-	m->name = malloc(2 * IMPORT_LINE_MAX);
-	if (m->inflate && m->raw && m->buf && m->name)
-		rc = index_stage_protect(&stage, /* may_be_empty= */ false, &m->job.least, err);
-	else
-		rc = err_set(err, -ENOMEM, "out of memory");
-	if (rc == 0)
-		rc = import_all(m, &result, err);
-	if (rc == 0)
-		rc = index_stage_send(&stage, result.nr_names, err);
+	rc = index_stage_run(options, import_catalog, m, ret_result, err);
 	index_job_release(&m->job);
-	output_release(&stage.output);
-	free(m->inflate);
-	free(m->raw);
-	free(m->buf);
-	free(m->name);
 	free(m);
-	if (rc == 0)
-		*ret_result = result;
 	return rc;
 }
