@@ -266,26 +266,6 @@ static int cmd_compare_run(void *arguments, int nr, char **words)
 	return status;
 }
 
-static bool compare_take(const char *command, const char *value, struct compare_more *more)
-{
-	if (more->nr == REPEATS_MAX - 1) {
-		cli_usage(command, "at most %u results can be compared with as many", REPEATS_MAX);
-		return false;
-	}
-	more->path[more->nr++] = value;
-	return true;
-}
-
-static bool take_old(const char *command, const char *value, void *into)
-{
-	return compare_take(command, value, &((struct cmd_compare_arguments *)into)->more[0]);
-}
-
-static bool take_new(const char *command, const char *value, void *into)
-{
-	return compare_take(command, value, &((struct cmd_compare_arguments *)into)->more[1]);
-}
-
 static void cmd_compare_defaults(void *arguments)
 {
 	struct cmd_compare_arguments *a = arguments;
@@ -297,11 +277,12 @@ static void cmd_compare_defaults(void *arguments)
 #define AT(field) offsetof(struct cmd_compare_arguments, field)
 
 static const struct cli_option options[] = {
-	CLI_OTHER(
-		0, "old", "RESULT", take_old,
+	CLI_LIST(
+		"old", "RESULT", AT(more[0].path), AT(more[0].nr), REPEATS_MAX - 1,
 		"a further result of what OLD measured; as often as needed. Each result is then one "
 		"value, its mean"),
-	CLI_OTHER(0, "new", "RESULT", take_new, "the same of NEW"),
+	CLI_LIST("new", "RESULT", AT(more[1].path), AT(more[1].nr), REPEATS_MAX - 1,
+		 "the same of NEW"),
 	CLI_COUNT("level", "PERCENT", AT(level), 1, 50,
 		  "the chance to call it a difference though there is none (default 5)"),
 	CLI_COUNT("least", "PERCENT", AT(least), 0, 1000,

@@ -2,7 +2,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/text.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -11,7 +10,6 @@
 #include "cli/select_options.h"
 #include "store/uri.h"
 
-#define LIST_SHARDS 65536u
 #define COUNT_EVERY 1024u /* names between two checks of the clock */
 
 struct cmd_list_arguments {
@@ -22,25 +20,6 @@ struct cmd_list_arguments {
 	bool total;
 	bool skipped; /* something could not be listed */
 };
-
-static bool cmd_list_take_shard(const char *command, const char *value, void *into)
-{
-	struct cmd_list_arguments *a = into;
-	const char *slash = strchr(value, '/');
-	uint64_t k = 0, n = 0;
-
-	if (!slash || parse_digits(value, (size_t)(slash - value), &k) < 0 ||
-	    parse_u64(slash + 1, &n) < 0 || k >= n || n > LIST_SHARDS) {
-		cli_usage(command,
-			  "--shard '%s' is not K/N: shards are counted from 0 to N - 1, and N "
-			  "is at most %u",
-			  value, LIST_SHARDS);
-		return false;
-	}
-	a->options.shard = (unsigned)k;
-	a->options.nr_shards = (unsigned)n;
-	return true;
-}
 
 static void cmd_list_warn(void *self, const char *words)
 {
@@ -135,8 +114,8 @@ static int cmd_list_run(void *arguments, int nr, char **words)
 
 static const struct cli_option options[] = {
 	CLI_FLAG(0, "total", AT(total), "print only how many there are; with --sizes their bytes"),
-	CLI_OTHER(
-		0, "shard", "K/N", cmd_list_take_shard,
+	CLI_SHARD(
+		AT(options.shard), AT(options.nr_shards),
 		"only part K (0 to N - 1) of N disjoint parts: of a bucket an interval of keys, of a "
 		"directory the names with that hash"),
 	CLI_FLAG(0, "keep-going", AT(options.keep_going),

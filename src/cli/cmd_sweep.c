@@ -290,18 +290,6 @@ static int cmd_sweep_run(void *arguments, int nr, char **words)
 
 /* ---- The table ---- */
 
-static bool take_vary(const char *command, const char *value, void *into)
-{
-	struct cmd_sweep_arguments *a = into;
-
-	if (a->nr_vary == SWEEP_PARAMETERS) {
-		cli_usage(command, "--vary can be given at most %u times", SWEEP_PARAMETERS);
-		return false;
-	}
-	a->vary[a->nr_vary++] = value;
-	return true;
-}
-
 static void cmd_sweep_defaults(void *arguments)
 {
 	struct cmd_sweep_arguments *a = arguments;
@@ -315,9 +303,9 @@ static void cmd_sweep_defaults(void *arguments)
 #define AT(field) offsetof(struct cmd_sweep_arguments, field)
 
 static const struct cli_option options[] = {
-	CLI_OTHER(0, "vary", "NAME=VALUES", take_vary,
-		  "an option of the command, a key of the workload, or 'ranks', and its values: "
-		  "1,2,4 or 1..64, which doubles, or 4..20+4; once or twice"),
+	CLI_LIST("vary", "NAME=VALUES", AT(vary), AT(nr_vary), SWEEP_PARAMETERS,
+		 "an option of the command, a key of the workload, or 'ranks', and its values: "
+		 "1,2,4 or 1..64, which doubles, or 4..20+4; once or twice"),
 	CLI_TEXT(0, "results", "DIR", AT(results),
 		 "write everything here: a record per measurement, sweep.json, report.html"),
 	CLI_COUNT("repeat", "TIMES", AT(repeats), 1, SWEEP_REPEATS_MAX,

@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
 #include "cli/s3_options.h"
@@ -13,50 +12,6 @@
 #include "index/root.h"
 #include "open/output.h"
 #include "store/uri.h"
-
-static bool take_glob(const char *command, const char *option, const char *value, const char **list,
-		      size_t *nr)
-{
-	if (*nr == INDEX_PATTERNS) {
-		cli_usage(command, "more than %d times %s", INDEX_PATTERNS, option);
-		return false;
-	}
-	list[(*nr)++] = value;
-	return true;
-}
-
-static bool take_include(const char *command, const char *value, void *into)
-{
-	struct index_arguments *a = into;
-
-	return take_glob(command, "--include", value, a->include, &a->tree.nr_include);
-}
-
-static bool take_exclude(const char *command, const char *value, void *into)
-{
-	struct index_arguments *a = into;
-
-	return take_glob(command, "--exclude", value, a->exclude, &a->tree.nr_exclude);
-}
-
-static bool take_shard(const char *command, const char *value, void *into)
-{
-	struct index_arguments *a = into;
-	const char *slash = strchr(value, '/');
-	uint64_t k = 0, n = 0;
-
-	if (!slash || parse_digits(value, (size_t)(slash - value), &k) < 0 ||
-	    parse_u64(slash + 1, &n) < 0 || k >= n || n > INDEX_SHARDS) {
-		cli_usage(command,
-			  "--shard '%s' is not K/N: shards are counted from 0 to N - 1, and N "
-			  "is at most %u",
-			  value, INDEX_SHARDS);
-		return false;
-	}
-	a->tree.shard = (unsigned)k;
-	a->tree.nr_shards = (unsigned)n;
-	return true;
-}
 
 /* A bucket has no links and no directories; a directory has no connections. */
 static int index_options_check_bucket(const struct index_arguments *a)
@@ -260,10 +215,10 @@ static const struct cli_option options[] = {
 
 static const struct cli_option tree_options[] = {
 	CLI_FLAG(0, "no-sizes", AT(tree.no_sizes), "names only: several times faster"),
-	CLI_OTHER(0, "include", "GLOB", take_include,
-		  "only files that match one of these; may be repeated"),
-	CLI_OTHER(
-		0, "exclude", "GLOB", take_exclude,
+	CLI_LIST("include", "GLOB", AT(include), AT(tree.nr_include), INDEX_PATTERNS,
+		 "only files that match one of these; may be repeated"),
+	CLI_LIST(
+		"exclude", "GLOB", AT(exclude), AT(tree.nr_exclude), INDEX_PATTERNS,
 		"no files and no directories that match one of these. '*' and '?' match anything "
 		"but a slash, '**' also slashes; a GLOB without a slash is matched against the last "
 		"component of a name, one with a slash against all of it, one that ends in a slash "
@@ -302,8 +257,8 @@ static const struct cli_option bucket_options[] = {
 		"also store the ETag of each object (20 bytes each), for --if-match of read and run, "
 		"and for verify --storage. ETags other than MD5, with or without a number of parts, "
 		"are not stored; their number is reported"),
-	CLI_OTHER(
-		0, "shard", "K/N", take_shard,
+	CLI_SHARD(
+		AT(tree.shard), AT(tree.nr_shards),
 		"list only range K (0 to N - 1) of N ranges of keys of about equal size; all processes "
 		"compute the same ranges while the bucket does not change; each writes its own "
 		"catalog, even under mpirun"),

@@ -10,9 +10,6 @@
 /* As many patterns as anyone would write on a command line. */
 #define INDEX_PATTERNS 64
 
-/* With more, each shard would be less than a page of most buckets. */
-#define INDEX_SHARDS 65536u
-
 /* What is indexed. */
 enum index_source { INDEX_TREE, INDEX_LIST, INDEX_PATTERN };
 

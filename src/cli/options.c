@@ -143,6 +143,36 @@ static bool take_word(const char *command, const struct cli_option *o, const cha
 	return false;
 }
 
+static bool take_more(const char *command, const struct cli_option *o, const char *value,
+		      const char **list, size_t *nr)
+{
+	if (*nr == o->max) {
+		cli_usage(command, "more than %" PRIu64 " times --%s", o->max, o->name);
+		return false;
+	}
+	list[(*nr)++] = value;
+	return true;
+}
+
+static bool take_shard(const char *command, const struct cli_option *o, const char *value,
+		       unsigned *ret_k, unsigned *ret_n)
+{
+	const char *slash = strchr(value, '/');
+	uint64_t k = 0, n = 0;
+
+	if (!slash || parse_digits(value, (size_t)(slash - value), &k) < 0 ||
+	    parse_u64(slash + 1, &n) < 0 || k >= n || n > o->max) {
+		cli_usage(command,
+			  "--%s '%s' is not K/N: shards are counted from 0 to N - 1, and N "
+			  "is at most %" PRIu64,
+			  o->name, value, o->max);
+		return false;
+	}
+	*ret_k = (unsigned)k;
+	*ret_n = (unsigned)n;
+	return true;
+}
+
 /* Whether no value of this option can be empty: a file, a directory or a URI. */
 static bool is_place(const struct cli_option *o)
 {
@@ -160,14 +190,14 @@ static bool take_value(const struct parser *p, const struct parser_match *m, con
 	const struct cli_option *o = m->option;
 	char *base = m->section == &common_section ? (char *)&cli_talk
 						   : (char *)p->into + m->section->base;
-	char *to = base + o->at;
+	char *to = base + o->at, *given = base + o->given;
 
 	if (value && !*value && is_place(o)) {
 		cli_usage(command, "--%s is empty", o->name);
 		return false;
 	}
-	if (o->given)
-		*(bool *)(base + o->given) = true;
+	if (o->given && o->kind != CLI_IS_LIST && o->kind != CLI_IS_SHARD)
+		*(bool *)given = true;
 	switch (o->kind) {
 	case CLI_IS_FLAG:
 		*(bool *)to = true;
@@ -177,6 +207,10 @@ static bool take_value(const struct parser *p, const struct parser_match *m, con
 		return true;
 	case CLI_IS_WORD:
 		return take_word(command, o, value, to);
+	case CLI_IS_LIST:
+		return take_more(command, o, value, (const char **)to, (size_t *)given);
+	case CLI_IS_SHARD:
+		return take_shard(command, o, value, (unsigned *)to, (unsigned *)given);
 	case CLI_IS_OTHER:
 		return o->take(command, value, base);
 	case CLI_IS_NUMBER:

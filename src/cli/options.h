@@ -24,6 +24,8 @@ enum cli_kind {
 	CLI_IS_SIZE,    /* uint64_t, in bytes: 256M, 1.5GB */
 	CLI_IS_SECONDS, /* uint64_t, in milliseconds: 10, 0.5, 10m */
 	CLI_IS_WORD,    /* an enum: which of the words it is */
+	CLI_IS_LIST,    /* an array of const char *: it may be given `max` times */
+	CLI_IS_SHARD,   /* unsigned: K of K/N */
 	CLI_IS_OTHER,   /* take() decides; without a value if the option has none */
 };
 
@@ -34,8 +36,10 @@ struct cli_option {
 	size_t at;                /* offset in the structure of the section */
 	uint64_t min, max;        /* limits of numbers; max 0: no limit */
 	const char *const *words; /* ended by NULL */
-	size_t given;             /* offset of a bool that becomes true; 0: not wanted */
-	bool optional;            /* of CLI_IS_OTHER: the value follows "=", or there is none: "" */
+	/* An offset: of CLI_IS_LIST of the size_t that counts, of CLI_IS_SHARD of the unsigned for
+	 * N, of others of a bool that becomes true; 0: not wanted. */
+	size_t given;
+	bool optional; /* of CLI_IS_OTHER: the value follows "=", or there is none: "" */
 	/* @into is the structure of the section. False after printing what is wrong. */
 	bool (*take)(const char *command, const char *value, void *into);
 };
@@ -71,6 +75,17 @@ struct cli_option {
 	{                                                                             \
 		.name = (name_), .value = (value_), .kind = CLI_IS_WORD, .at = (at_), \
 		.words = (words_), .help = (help_)                                    \
+	}
+/* It may be repeated: counted in @nr_, up to @max_ times. */
+#define CLI_LIST(name_, value_, at_, nr_, max_, help_)                                \
+	{                                                                             \
+		.name = (name_), .value = (value_), .kind = CLI_IS_LIST, .at = (at_), \
+		.given = (nr_), .max = (max_), .help = (help_)                        \
+	}
+#define CLI_SHARD(at_, nr_, help_)                                                  \
+	{                                                                           \
+		.name = "shard", .value = "K/N", .kind = CLI_IS_SHARD, .at = (at_), \
+		.given = (nr_), .max = 65536, .help = (help_)                       \
 	}
 #define CLI_OTHER(letter_, name_, value_, take_, help_)                                        \
 	{                                                                                      \

@@ -17,38 +17,15 @@
 
 /* ---- Which files ---- */
 
-static bool select_take(const char *command, const char *option, const char *value,
-			const char **list, size_t *nr)
-{
-	if (*nr == SELECT_PATTERNS) {
-		cli_usage(command, "more than %d times %s", SELECT_PATTERNS, option);
-		return false;
-	}
-	list[(*nr)++] = value;
-	return true;
-}
-
-static bool select_include(const char *command, const char *value, void *into)
-{
-	struct cli_select *s = into;
-
-	return select_take(command, "--include", value, s->include, &s->select.nr_include);
-}
-
-static bool select_exclude(const char *command, const char *value, void *into)
-{
-	struct cli_select *s = into;
-
-	return select_take(command, "--exclude", value, s->exclude, &s->select.nr_exclude);
-}
-
 #define AT(field) offsetof(struct cli_select, select.field)
 
 const struct cli_option cli_select_options[] = {
-	CLI_OTHER(0, "include", "GLOB", select_include,
-		  "only files that match one of these, as for 'shoal index'; may be repeated"),
-	CLI_OTHER(0, "exclude", "GLOB", select_exclude,
-		  "no files, and nothing below directories, that match one of these"),
+	CLI_LIST("include", "GLOB", offsetof(struct cli_select, include), AT(nr_include),
+		 SELECT_PATTERNS,
+		 "only files that match one of these, as for 'shoal index'; may be repeated"),
+	CLI_LIST("exclude", "GLOB", offsetof(struct cli_select, exclude), AT(nr_exclude),
+		 SELECT_PATTERNS,
+		 "no files, and nothing below directories, that match one of these"),
 	CLI_TEXT(0, "regex", "REGEX", AT(regex),
 		 "only names in which this POSIX extended regular expression is found"),
 	CLI_FLAG('i', "ignore-case", AT(ignore_case), "ignore case in the regular expression"),

@@ -164,7 +164,7 @@ def test_a_sweep_of_what_is_in_the_page_cache_says_so(shoal, tmp_path):
     (["--vary", "reader.batch_size=1", "--", "read", "x"], "only 'run' has workload keys"),
     (["--vary", "in-flight=4..1", "--", "read", "x"], "is empty"),
     (["--vary", "in-flight=1", "--vary", "in-flight=2", "--", "read", "x"], "given twice"),
-    (["--vary", "in-flight=1", "--vary", "batch=2", "--vary", "slot=3", "--", "read", "x"], "at most 2 times"),
+    (["--vary", "in-flight=1", "--vary", "batch=2", "--vary", "slot=3", "--", "read", "x"], "more than 2 times --vary"),
     (["--vary", "in-flight=1", "--", "run", "x", "--results", "y"], "a folder of its own"),
     (["--vary", "in-flight=0", "--", "read", "x"], "--in-flight must be 1 to 8192"),
 ])

@@ -25,6 +25,9 @@ struct part {
 	unsigned count;
 	enum sample_mode mode;
 	char taken[32];
+	const char *each[3];
+	size_t nr_each;
+	unsigned k, n;
 };
 
 struct sample_arguments {
@@ -66,6 +69,8 @@ static const struct cli_option part_options[] = {
 	CLI_SECONDS("time", IN(time), 500, 3600000, "help of time"),
 	CLI_WORD("mode", "MODE", IN(mode), modes, "help of mode"),
 	CLI_OTHER('x', "other", "WHAT", take_other, "help of other"),
+	CLI_LIST("each", "THING", IN(each), IN(nr_each), 3, "help of each"),
+	CLI_SHARD(IN(k), IN(n), "help of shard"),
 	CLI_END,
 };
 
@@ -311,6 +316,40 @@ static void an_option_is_found_by_name_letter_or_unique_beginning(void **state)
 	assert_non_null(strstr(said, " of CPU, at most ")); /* what -v adds */
 }
 
+static void an_option_may_be_repeated_up_to_its_limit(void **state)
+{
+	(void)state;
+	runs(RUN("--each", "a", "w", "--each=b", "--each", ""));
+	assert_int_equal(seen.part.nr_each, 3);
+	assert_string_equal(seen.part.each[0], "a");
+	assert_string_equal(seen.part.each[1], "b");
+	assert_string_equal(seen.part.each[2], "");
+	is_refused(RUN("--each", "a", "--each", "b", "--each", "c", "--each", "d", "w"),
+		   "more than 3 times --each");
+}
+
+static void shards_are_counted_from_zero(void **state)
+{
+	static const char *const bad[] = { "",    "/",   "1",       "1/",   "/1",
+					   "1/1", "2/1", "0/65537", "-1/2", "0/2x" };
+	char words[128];
+
+	(void)state;
+	runs(RUN("--shard", "1/2", "w"));
+	assert_int_equal(seen.part.k, 1);
+	assert_int_equal(seen.part.n, 2);
+	runs(RUN("--shard=65535/65536", "w"));
+	assert_int_equal(seen.part.k, 65535);
+	assert_int_equal(seen.part.n, 65536);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		snprintf(words, sizeof(words),
+			 "--shard '%s' is not K/N: shards are counted from 0 to N - 1, and N is at "
+			 "most 65536",
+			 bad[i]);
+		is_refused(RUN("--shard", bad[i], "w"), words);
+	}
+}
+
 static void what_is_not_found_is_answered_with_what_may_be_meant(void **state)
 {
 	(void)state;
@@ -321,7 +360,7 @@ static void what_is_not_found_is_answered_with_what_may_be_meant(void **state)
 		   "unknown option '--text-folder'; did you mean --text?");
 	is_refused(RUN("--al", "w"), "'--al' is ambiguous: --alpha, --alpine, --alps");
 	is_refused(RUN("--alp", "w"), "'--alp' is ambiguous: --alpha, --alpine, --alps");
-	is_refused(RUN("--s", "w"), "'--s' is ambiguous: --size, --small-size");
+	is_refused(RUN("--s", "w"), "'--s' is ambiguous: --size, --small-size, --shard");
 	is_refused(RUN("--param", "a=b", "w"),
 		   "unknown option '--param': write KEY=VALUE without an option");
 	is_refused(RUN("-z", "w"), "unknown option '-z'");
@@ -397,7 +436,7 @@ static void help_in_all_forms_has_each_option_and_what_it_does(void **state)
 
 	(void)state;
 	cli_each_option(&cmd_sample, note_name, &found);
-	assert_int_equal(found.nr, 11 + 4 + 3 + 1);
+	assert_int_equal(found.nr, 13 + 4 + 3 + 1);
 	assert_int_equal(RUN("--list-options"), CLI_OK);
 	assert_string_equal(printed, found.names);
 	for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
@@ -473,6 +512,8 @@ int main(void)
 		cmocka_unit_test(a_word_is_one_of_its_list_as_a_whole),
 		cmocka_unit_test(flags_texts_and_values_of_their_own_are_stored),
 		cmocka_unit_test(an_option_is_found_by_name_letter_or_unique_beginning),
+		cmocka_unit_test(an_option_may_be_repeated_up_to_its_limit),
+		cmocka_unit_test(shards_are_counted_from_zero),
 		cmocka_unit_test(what_is_not_found_is_answered_with_what_may_be_meant),
 		cmocka_unit_test(a_name_that_is_too_long_to_be_an_option_is_refused),
 		cmocka_unit_test(words_are_counted_and_options_may_stand_between_them),
