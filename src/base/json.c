@@ -6,7 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/out.h"
 #include "base/text.h"
+
+void json_put_out(void *self, const void *bytes, size_t len)
+{
+	out_write(self, bytes, len);
+}
+
+void json_put_buf(void *self, const void *bytes, size_t len)
+{
+	buf_append(self, bytes, len);
+}
+
+void json_put_file(void *self, const void *bytes, size_t len)
+{
+	fwrite(bytes, 1, len, self);
+}
 
 static void json_put_text(struct json *j, const char *text)
 {

@@ -11,6 +11,9 @@
 
 typedef void json_put_fn(void *self, const void *bytes, size_t len);
 
+/* Sinks: @self is a struct out, a struct buf or a FILE. */
+json_put_fn json_put_out, json_put_buf, json_put_file;
+
 struct json {
 	json_put_fn *put;
 	void *self;

@@ -438,27 +438,17 @@ _Noreturn void cli_exit_now(const char *command, int status)
 	_exit(status);
 }
 
-static void put_stdout(void *self, const void *bytes, size_t len)
-{
-	(void)self;
-	fwrite(bytes, 1, len, stdout); /* cli_finish() notices what fails */
-}
-
 struct json cli_json(void)
 {
-	return (struct json){ .put = put_stdout };
-}
-
-static void cli_put_line(void *self, const void *bytes, size_t len)
-{
-	fwrite(bytes, 1, len, self);
+	/* cli_finish() notices what fails. */
+	return (struct json){ .put = json_put_file, .self = stdout };
 }
 
 bool cli_json_line_open(struct cli_json_line *l)
 {
 	*l = (struct cli_json_line){ .text = NULL };
 	l->out = open_memstream(&l->text, &l->len);
-	l->json = (struct json){ .put = cli_put_line, .self = l->out };
+	l->json = (struct json){ .put = json_put_file, .self = l->out };
 	if (l->out)
 		json_open_object(&l->json, NULL);
 	return l->out != NULL;

@@ -413,11 +413,6 @@ static int take_events(void *self, int from, uint64_t off, uint64_t total, const
 	return g->out.rc < 0 ? err_set_errno(err, g->out.rc, "cannot write the trace") : 0;
 }
 
-static void trace_put_json(void *self, const void *bytes, size_t len)
-{
-	out_write(self, bytes, len);
-}
-
 /* All events of this rank, one after another. NULL: no memory. */
 static struct trace_event *join_events(const struct trace *t, size_t *ret_nr)
 {
@@ -441,7 +436,7 @@ static struct trace_event *join_events(const struct trace *t, size_t *ret_nr)
 
 static void begin_trace(struct trace_gather *g, const struct trace *t, uint64_t reads)
 {
-	g->j = (struct json){ .put = trace_put_json, .self = &g->out, .lines = 2 };
+	g->j = (struct json){ .put = json_put_out, .self = &g->out, .lines = 2 };
 	json_open_object(&g->j, NULL);
 	json_string(&g->j, TRACE_MARK, "ms");
 	json_open_object(&g->j, "otherData");

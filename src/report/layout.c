@@ -264,16 +264,11 @@ static int write_logs(const struct layout *l, const char *leaf, const struct lay
 
 /* ---- Hydra's three files ---- */
 
-static void put_out_json(void *self, const void *bytes, size_t len)
-{
-	out_write(self, bytes, len);
-}
-
 /* JSON strings are YAML strings. */
 static void put_override(struct out *o, const char *indent, const char *prefix, const char *text)
 {
 	char line[8192];
-	struct json j = { .put = put_out_json, .self = o };
+	struct json j = { .put = json_put_out, .self = o };
 
 	if (snprintf(line, sizeof(line), "%s%s", prefix, text) >= (int)sizeof(line))
 		line[sizeof(line) - 1] = '\0';

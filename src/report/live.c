@@ -244,14 +244,9 @@ static int live_put_runs(void *self, struct json *j, struct shoal_err *err)
 	return 0;
 }
 
-static void live_put_buf(void *self, const void *bytes, size_t len)
-{
-	buf_append(self, bytes, len);
-}
-
 void live_put_data(struct live *l, struct buf *to)
 {
-	struct json j = { .put = live_put_buf, .self = to };
+	struct json j = { .put = json_put_buf, .self = to };
 
 	live_tick(l);
 	(void)!live_put_runs(l, &j, NULL);
@@ -260,5 +255,5 @@ void live_put_data(struct live *l, struct buf *to)
 void live_put_page(struct live *l, struct buf *to)
 {
 	live_tick(l);
-	(void)!report_page_frame(live_put_buf, to, true, live_put_runs, l, NULL);
+	(void)!report_page_frame(json_put_buf, to, true, live_put_runs, l, NULL);
 }

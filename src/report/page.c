@@ -216,15 +216,10 @@ int report_page_frame(json_put_fn *put, void *self, bool live,
 	return 0;
 }
 
-static void page_put_out(void *self, const void *bytes, size_t len)
-{
-	out_write(self, bytes, len);
-}
-
 static int page_put(struct out *out, const struct page_runs *runs, struct shoal_err *err)
 {
 	struct page_runs copy = *runs;
-	int rc = report_page_frame(page_put_out, out, false, put_data, &copy, err);
+	int rc = report_page_frame(json_put_out, out, false, put_data, &copy, err);
 
 	if (rc < 0)
 		return rc;

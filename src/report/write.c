@@ -27,14 +27,9 @@ int report_file_open(struct report_file *f, const char *folder, const char *name
 	return 0;
 }
 
-static void put_out(void *self, const void *bytes, size_t len)
-{
-	out_write(self, bytes, len);
-}
-
 struct json report_json(struct report_file *f)
 {
-	return (struct json){ .put = put_out, .self = &f->out, .lines = 1 };
+	return (struct json){ .put = json_put_out, .self = &f->out, .lines = 1 };
 }
 
 static int file_commit(struct report_file *f, bool sync, struct shoal_err *err)
@@ -102,11 +97,6 @@ int report_write_text(const char *folder, const char *name, const char *text, st
 	return report_file_commit(&f, err);
 }
 
-static void text_put(void *self, const void *bytes, size_t len)
-{
-	fwrite(bytes, 1, len, self);
-}
-
 int report_text(report_put_fn *put, const void *self, struct json form, char **ret_text,
 		struct shoal_err *err)
 {
@@ -115,7 +105,7 @@ int report_text(report_put_fn *put, const void *self, struct json form, char **r
 	bool lost = !f;
 
 	if (f) {
-		form.put = text_put;
+		form.put = json_put_file;
 		form.self = f;
 		json_open_object(&form, NULL);
 		put(&form, self);

@@ -22,11 +22,6 @@
 
 /* ---- The plan ---- */
 
-static void folder_put_buf(void *self, const void *bytes, size_t len)
-{
-	buf_append(self, bytes, len);
-}
-
 static void put_command(struct json *j, char *const *words, size_t nr, const char *launcher)
 {
 	json_string(j, "version", shoal_version());
@@ -41,7 +36,7 @@ static void put_command(struct json *j, char *const *words, size_t nr, const cha
 static void put_plan(struct buf *b, const struct sweep_plan *plan, char *const *words, size_t nr,
 		     const char *launcher)
 {
-	struct json j = { .put = folder_put_buf, .self = b, .lines = 1 };
+	struct json j = { .put = json_put_buf, .self = b, .lines = 1 };
 
 	json_open_object(&j, NULL);
 	put_command(&j, words, nr, launcher);
