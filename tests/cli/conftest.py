@@ -4,15 +4,19 @@ The command is the one that the environment variable SHOAL names, or build/shoal
 names are bytes.
 """
 
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 import pytest
@@ -37,6 +41,30 @@ def lines(output, end=b"\n"):
 def views(shown):
     """What a terminal showed, each time that it was drawn again in place, as text; first what came before."""
     return [part.decode() for part in re.split(rb"\r(?:\033\[\d+A)?\033\[J", shown)]
+
+
+def terminal(columns):
+    """A terminal of that width: our end, and the one for a command."""
+    here, there = pty.openpty()
+    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    return here, there
+
+
+def on_terminal(arguments, columns=80, ends=("stderr",), **more):
+    """What a command that ends well writes to a terminal of that width, as its standard error or others of its streams."""
+    here, there = terminal(columns)
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **more, **dict.fromkeys(ends, there)}
+    seen = b""
+    with subprocess.Popen(arguments, **streams) as process:
+        os.close(there)
+        try:
+            while part := os.read(here, 65536):
+                seen += part
+        except OSError:  # the other end is closed
+            os.close(here)
+        said = process.stderr.read() if process.stderr else seen
+    assert process.returncode == 0, said
+    return seen
 
 
 def is_being_written(path):

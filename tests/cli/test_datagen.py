@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import pathlib
-import pty
 import resource
 import shutil
 import signal
@@ -12,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import check_words, contents, lines, stop, views
+from conftest import check_words, contents, lines, on_terminal, stop, views
 
 SMALL = ["dataset.num_files_train=40", "dataset.num_files_eval=7", "dataset.record_length_bytes=5000"]
 
@@ -405,28 +404,9 @@ def test_a_catalog_that_cannot_be_written_is_told_and_the_files_stay(shoal, fail
 # --------------------------------------------------------------------------------------------------------------- the terminal
 
 
-def on_terminal(command):
-    """What a terminal would have got on standard error."""
-    master, slave = pty.openpty()
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=slave) as process:
-        os.close(slave)
-        seen = b""
-        while True:
-            try:
-                part = os.read(master, 4096)
-            except OSError:
-                break
-            if not part:
-                break
-            seen += part
-    os.close(master)
-    assert process.returncode == 0
-    return seen
-
-
 def test_a_terminal_shows_a_view_that_is_drawn_again_and_taken_away(shoal, workload, data):
     path = workload(format="csv", num_files_train=90, record_length_bytes=10_000_000)
-    seen = on_terminal(shoal.arguments(["datagen", path, "--data", "null:", "--threads", 1]))
+    seen = on_terminal(shoal.arguments(["datagen", path, "--data", "null:", "--threads", 1]), 0)
     shown = views(seen)
     assert len(shown) >= 3 and shown[-1] == ""
     assert "of 97 files" in shown[1] and "ETA " in shown[-2] and "MB/s" in shown[-2]
@@ -435,4 +415,4 @@ def test_a_terminal_shows_a_view_that_is_drawn_again_and_taken_away(shoal, workl
 
 def test_quiet_says_nothing_on_a_terminal(shoal, workload):
     path = workload(format="csv", num_files_train=30, record_length_bytes=10_000_000)
-    assert on_terminal(shoal.arguments(["datagen", path, "--data", "null:", "--threads", 1, "-q"])) == b""
+    assert on_terminal(shoal.arguments(["datagen", path, "--data", "null:", "--threads", 1, "-q"]), 0) == b""

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import ROOT, binary, lines
+from conftest import ROOT, binary, lines, on_terminal
 
 COMMANDS = re.findall(r"&cmd_(\w+)", (ROOT / "src" / "cli" / "main.c").read_text())
 
@@ -68,22 +68,7 @@ def test_values_in_the_help_are_whole_words(shoal, command):
 
 def help_at(command, columns):
     """The help on a terminal of that width."""
-    here, there = pty.openpty()
-    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen([binary(), command, "--help"], stdout=there)
-    os.close(there)
-    text = b""
-    while True:
-        try:
-            got = os.read(here, 65536)
-        except OSError:  # the other end is closed
-            break
-        if not got:
-            break
-        text += got
-    os.close(here)
-    assert process.wait() == 0
-    return text.decode().replace("\r\n", "\n")
+    return on_terminal([binary(), command, "--help"], columns, ["stdout"]).decode().replace("\r\n", "\n")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100])

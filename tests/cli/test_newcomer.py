@@ -3,9 +3,7 @@ Ctrl-C at any time, and folders that do not exist yet."""
 
 import fcntl
 import json
-import os
 import pathlib
-import pty
 import re
 import signal
 import subprocess
@@ -13,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import Shoal, contents, lines
+from conftest import Shoal, contents, lines, on_terminal
 
 NAMES = [b"a b", b"line\nend", b"red\x1b[31m", b"tab\there", b"\xc3\xa4", b"\xff"]
 
@@ -80,29 +78,11 @@ def test_a_result_that_cannot_be_printed_is_an_error_with_the_right_reason(shoal
 # ---------------------------------------------------------------------------------------------------- names
 
 
-def on_terminal(arguments):
-    here, there = pty.openpty()
-    process = subprocess.Popen(Shoal.arguments(arguments), stdout=there, stderr=subprocess.DEVNULL)
-    os.close(there)
-    seen = b""
-    while True:
-        try:
-            part = os.read(here, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        seen += part
-    os.close(here)
-    assert process.wait() == 0
-    return seen.replace(b"\r\n", b"\n")
-
-
 @pytest.mark.parametrize("command", [["ls"], ["find"], ["order", "--names", "--mode", "sequential"]], ids=lambda c: c[0])
 def test_a_terminal_gets_no_control_characters_of_names(shoal, command):
     options = ["--include", "*"] if command == ["find"] else []
     catalog = shoal.index(NAMES)
-    seen = lines(on_terminal([command[0], catalog, *command[1:], *options]))
+    seen = lines(on_terminal(Shoal.arguments([command[0], catalog, *command[1:], *options]), 0, ["stdout"]).replace(b"\r\n", b"\n"))
     assert [line.split(b"\t")[-1] for line in seen] == [
         b"a b", b"line\\x0aend", b"red\\x1b[31m", b"tab\\x09here", b"\xc3\xa4", b"\xff"]
     if command != ["find"]:  # a program gets them as they are

@@ -3,7 +3,6 @@ interrupted; and that a reader which leaves ends a command quietly."""
 
 import json
 import os
-import pty
 import re
 import signal
 import struct
@@ -14,7 +13,7 @@ import time
 
 import pytest
 
-from conftest import binary, lines, stop, views, wait_until_it_has_worked
+from conftest import binary, lines, on_terminal, stop, terminal, views, wait_until_it_has_worked
 
 
 @pytest.fixture
@@ -26,29 +25,13 @@ def catalog(shoal, tmp_path):
 SLOW = ["--data", "null:size=1000,delay_us=20000", "--in-flight", 20, "--batch", 20]  # four seconds
 
 
-def on_terminal(arguments, columns=80, **env):
-    """What the command shows on a terminal of that width, as standard error."""
-    here, there = pty.openpty()
-    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=there, env={**os.environ, "TERM": "xterm", **env})
-    os.close(there)
-    seen = b""
-    while True:
-        try:
-            part = os.read(here, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        seen += part
-    os.close(here)
-    assert process.wait() == 0
-    return seen
+def shown_on_terminal(arguments, columns=80, **env):
+    return on_terminal(arguments, columns, env={**os.environ, "TERM": "xterm", **env})
 
 
 @pytest.mark.parametrize("columns", [12, 60, 80, 200])
 def test_read_shows_how_far_it_is_on_a_terminal(shoal, catalog, columns):
-    shown = views(on_terminal(shoal.arguments(["read", catalog, *SLOW]), columns, LC_ALL="C.UTF-8"))
+    shown = views(shown_on_terminal(shoal.arguments(["read", catalog, *SLOW]), columns, LC_ALL="C.UTF-8"))
     assert len(shown) >= 4 and shown[0] == "" and shown[-1] == ""
     assert all(len(line) < columns for view in shown for line in view.split("\r\n"))
     assert shown[-2].startswith("ETA 0:00:0") and "\033" not in "".join(shown)
@@ -60,8 +43,7 @@ def test_read_shows_how_far_it_is_on_a_terminal(shoal, catalog, columns):
 
 def views_until(arguments, columns, wanted, **options):
     """The views of a command that works for ever, until they are as wanted."""
-    here, there = pty.openpty()
-    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    here, there = terminal(columns)
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=there, env={**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8"}, **options)
     os.close(there)
     seen, end = b"", time.monotonic() + 60
@@ -109,14 +91,13 @@ def test_a_view_says_for_how_long_nothing_has_come(shoal, tmp_path):
 
 
 def test_without_utf8_the_sparkline_is_plain(shoal, catalog):
-    shown = views(on_terminal(shoal.arguments(["read", catalog, *SLOW]), 80, LC_ALL="C", NO_COLOR="1"))
+    shown = views(shown_on_terminal(shoal.arguments(["read", catalog, *SLOW]), 80, LC_ALL="C", NO_COLOR="1"))
     assert "@" in shown[-2] and "".join(shown).isascii()
 
 
 def test_a_window_that_becomes_narrower_is_drawn_over(shoal, catalog):
     """Its lines are folded: the next view begins above all of their rows."""
-    here, there = pty.openpty()
-    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+    here, there = terminal(200)
     process = subprocess.Popen(shoal.arguments(["read", catalog, *SLOW]), stdout=subprocess.DEVNULL, stderr=there,
                                env={**os.environ, "TERM": "xterm"})
     seen = os.read(here, 4096)
@@ -134,11 +115,11 @@ def test_a_window_that_becomes_narrower_is_drawn_over(shoal, catalog):
 
 @pytest.mark.parametrize("options, env", [(["-q"], {}), (["--progress=none"], {})])
 def test_a_quiet_command_shows_nothing(shoal, catalog, options, env):
-    assert on_terminal(shoal.arguments(["read", catalog, *SLOW, *options]), **env) == b""
+    assert shown_on_terminal(shoal.arguments(["read", catalog, *SLOW, *options]), **env) == b""
 
 
 def test_a_dumb_terminal_gets_no_control_characters(shoal, catalog):
-    assert b"\033" not in on_terminal(shoal.arguments(["read", catalog, *SLOW]), TERM="dumb")
+    assert b"\033" not in shown_on_terminal(shoal.arguments(["read", catalog, *SLOW]), TERM="dumb")
 
 
 def test_a_tool_gets_a_document_a_line(shoal, catalog):

@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import pathlib
-import pty
 import resource
 import shutil
 import signal
@@ -14,7 +13,7 @@ import time
 
 import pytest
 import yaml
-from conftest import contents, lines, views, wait_until_it_sleeps
+from conftest import contents, lines, on_terminal, views, wait_until_it_sleeps
 
 SCRIPT = pathlib.Path(__file__).with_name("read_dlio_summary.py")
 
@@ -993,46 +992,31 @@ def test_a_killed_run_is_resumed_behind_its_last_step(shoal, run, workload, tmp_
 # ---------------------------------------------------------------------------------------------------- the terminal
 
 
-def on_terminal(shoal, *args, **env):
+def run_on_terminal(shoal, *args, **env):
     """What a terminal gets: standard output and error."""
-    master, slave = pty.openpty()
-    process = subprocess.Popen(shoal.arguments(args), stdin=slave, stdout=slave, stderr=slave,
-                               env=dict(os.environ, **env))
-    os.close(slave)
-    got = b""
-    while True:
-        try:
-            piece = os.read(master, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        got += piece
-    os.close(master)
-    assert process.wait(timeout=30) == 0, got
-    return got
+    return on_terminal(shoal.arguments(args), 0, ["stdin", "stdout", "stderr"], env=dict(os.environ, **env))
 
 
 def test_no_au_is_shown_while_steps_are_excluded(shoal, workload, tmp_path):
-    got = on_terminal(shoal, "run", workload, "--data", "null", "train.computation_time=0.1", "train.epochs=1",
-                      "output.metric.exclude_start_steps=6", "--results", tmp_path / "a")
+    got = run_on_terminal(shoal, "run", workload, "--data", "null", "train.computation_time=0.1", "train.epochs=1",
+                          "output.metric.exclude_start_steps=6", "--results", tmp_path / "a")
     assert b"AU -" in got and b"AU 0.0 %" not in got
 
 
 def test_a_terminal_shows_a_view_that_is_drawn_again(shoal, workload, tmp_path):
     args = ["run", workload, "--data", "null", "train.computation_time=0.03"]
-    got = on_terminal(shoal, *args, "--results", tmp_path / "a")
+    got = run_on_terminal(shoal, *args, "--results", tmp_path / "a")
     shown = views(got)
     assert len(shown) > 2 and "ETA 0:00:0" in shown[1] and "epoch 1/2, step " in shown[1] and "samples/s" in shown[1]
     assert any(view.startswith("epoch 1/2: AU ") for view in shown)  # it stays
     assert b"\033[1mAU" in got
-    got = on_terminal(shoal, *args, "--results", tmp_path / "b", NO_COLOR="1")
+    got = run_on_terminal(shoal, *args, "--results", tmp_path / "b", NO_COLOR="1")
     assert b"\033[1m" not in got and b"\033[3" not in got
 
 
 def test_steps_that_do_not_count_have_no_utilisation(shoal, workload, tmp_path):
-    got = on_terminal(shoal, "run", workload, "--data", "null", "train.computation_time=0.25", "train.epochs=1",
-                      "dataset.num_files_train=12", "--results", tmp_path / "a")
+    got = run_on_terminal(shoal, "run", workload, "--data", "null", "train.computation_time=0.25", "train.epochs=1",
+                          "dataset.num_files_train=12", "--results", tmp_path / "a")
     assert b"step 1/3" in got and b"AU -" in got and b"AU 0.0" not in got
 
 

@@ -4,16 +4,14 @@ columns, and no line is cut by the terminal in the middle of a word."""
 import fcntl
 import functools
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
 import termios
 
 import pytest
 
-from conftest import Shoal
+from conftest import Shoal, on_terminal, terminal
 
 WORKLOAD = """
 model: {name: small}
@@ -37,25 +35,8 @@ def place(tmp_path_factory):
 
 def screen(columns, arguments, cwd, **env):
     """What standard output is on a terminal of that width, and the exit status."""
-    here, there = pty.openpty()
-    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = subprocess.Popen(Shoal.arguments(arguments), cwd=cwd, stdin=subprocess.DEVNULL, stdout=there,
-                               stderr=subprocess.PIPE, env={**os.environ, "TERM": "xterm", **env})
-    os.close(there)
-    seen = b""
-    while True:
-        try:
-            part = os.read(here, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        seen += part
-    os.close(here)
-    said = process.stderr.read()
-    process.stderr.close()
-    assert process.wait() == 0, said
-    return seen.decode()
+    return on_terminal(Shoal.arguments(arguments), columns, ["stdout"], cwd=cwd, stderr=subprocess.PIPE,
+                       env={**os.environ, "TERM": "xterm", **env}).decode()
 
 
 def final_screen(seen, columns):
@@ -82,8 +63,7 @@ def final_screen(seen, columns):
 
 def interrupted(columns, arguments, cwd, until):
     """The final screen of a command that has both outputs on one terminal, and gets Ctrl-C once it has shown @until."""
-    here, there = pty.openpty()
-    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    here, there = terminal(columns)
     process = subprocess.Popen(Shoal.arguments(arguments), cwd=cwd, stdin=there, stdout=there, stderr=there,
                                preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
                                env={**os.environ, "TERM": "xterm", "LC_ALL": "C"})
@@ -176,8 +156,7 @@ def test_the_report_of_an_interrupted_run_is_neither_glued_to_its_progress_nor_e
 @pytest.mark.parametrize("columns", [40, 80])
 def test_errors_and_notes_are_folded_between_words(place, columns):
     """On a terminal; whoever reads a pipe gets one line."""
-    here, there = pty.openpty()
-    fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    here, there = terminal(columns)
     for arguments, status in ((["order", "d/catalog.shoal", "--mode", "shuffle"], 2), (["index", "d", "-o", "c", "--force"], 0)):
         process = subprocess.Popen(Shoal.arguments(arguments), cwd=place, stdout=subprocess.DEVNULL, stderr=there)
         assert process.wait() == status
