@@ -511,7 +511,6 @@ int index_inside_run(const struct index_inside *in, const struct shoal_catalog *
 				 .nr = PER_THREAD * nr_threads,
 				 .lock = PTHREAD_MUTEX_INITIALIZER,
 				 .ready = PTHREAD_COND_INITIALIZER };
-	pthread_condattr_t attr;
 	int rc = parse_kind(in->options->samples, &c.kind, err);
 
 	if (rc < 0)
@@ -523,10 +522,7 @@ int index_inside_run(const struct index_inside *in, const struct shoal_catalog *
 		c.slots[i].layout = (struct cat_layout)CAT_LAYOUT_EMPTY;
 		c.slots[i].layout.tmp_dir = in->tmp_dir;
 	}
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&c.done, &attr);
-	pthread_condattr_destroy(&attr);
+	cond_init_steady(&c.done);
 	rc = run_crew(&c, names, to, result, err);
 	pthread_cond_destroy(&c.done);
 	for (unsigned i = 0; i < c.nr; i++)
