@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "catalog/column.h"
 #include "catalog/digest.h"
+#include "catalog/recent.h"
 #include "catalog/writer.h"
 
 /* Copy the root out with a final NUL, so that callers get an ordinary string. */
@@ -150,24 +151,46 @@ static int catalog_finish(const struct shoal_catalog *cat, int rc)
 	return cat_is_stale(cat) ? -ESTALE : rc;
 }
 
-int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t id, char *buf)
+/* Parse the segment of @id, whose shape @ret is left with. */
+static int recent_load(const struct shoal_catalog *cat, uint64_t id, struct cat_recent *ret)
 {
-	struct cat_segment seg;
 	uint64_t number;
-	int rc;
+	int rc = cat_segment_of_id(&cat->view, id, &number);
+
+	ret->has_seg = false;
+	if (rc == 0)
+		rc = cat_segment_load(&cat->view, cat->dicts, number, &ret->seg);
+	if (rc == 0 && (id < ret->seg.first_id || id - ret->seg.first_id >= ret->seg.nr))
+		rc = cat_damaged(&cat->view, CAT_NDIR, 0, "entries are not ascending");
+	if (rc == 0)
+		rc = cat_shape_parse(&ret->seg, &ret->shape);
+	ret->has_seg = rc == 0;
+	return rc;
+}
+
+int cat_recent_name(const struct shoal_catalog *cat, struct cat_recent *recent, uint64_t id,
+		    char *buf)
+{
+	const struct cat_segment *seg = &recent->seg;
+	int rc = 0;
 
 	if (id >= cat->view.nr_files)
 		return -ERANGE;
-	rc = cat_segment_of_id(&cat->view, id, &number);
+	if (!recent->has_seg || id - seg->first_id >= seg->nr)
+		rc = recent_load(cat, id, recent);
 	if (rc == 0)
-		rc = cat_segment_load(&cat->view, cat->dicts, number, &seg);
-	if (rc == 0 && (id < seg.first_id || id - seg.first_id >= seg.nr))
-		rc = cat_damaged(&cat->view, CAT_NDIR, 0, "entries are not ascending");
-	if (rc == 0)
-		rc = cat_segment_name(&seg, id - seg.first_id, (uint8_t *)buf);
+		rc = cat_shape_name(seg, &recent->shape, id - seg->first_id, (uint8_t *)buf);
 	if (rc >= 0)
 		buf[rc] = '\0';
 	return catalog_finish(cat, rc);
+}
+
+int shoal_catalog_name(const struct shoal_catalog *cat, uint64_t id, char *buf)
+{
+	struct cat_recent recent;
+
+	recent.has_seg = false; /* the rest is large */
+	return cat_recent_name(cat, &recent, id, buf);
 }
 
 int shoal_catalog_size(const struct shoal_catalog *cat, uint64_t id, uint64_t *ret_size)

@@ -1,20 +1,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "catalog/decimal.h"
-#include "catalog/grid.h"
-#include "catalog/segment.h"
-#include "catalog/values.h"
+#include "catalog/shape.h"
 
-struct decimal_shape {
-	size_t prefix_len;
-	size_t suffix_len;
-	const uint8_t *suffix;
-	struct cat_decimal numbers;
-	struct cat_values values;
-};
-
-static int decimal_shape_parse(const struct cat_segment *seg, struct decimal_shape *sh)
+int cat_decimal_parse(const struct cat_segment *seg, struct cat_decimal_shape *sh)
 {
 	struct span s = seg->rest;
 	uint64_t prefix = span_varint(&s);
@@ -34,42 +23,38 @@ static int decimal_shape_parse(const struct cat_segment *seg, struct decimal_sha
 				&sh->values);
 }
 
-int cat_decimal_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+int cat_decimal_put(const struct cat_segment *seg, const struct cat_decimal_shape *sh, uint64_t i,
+		    uint8_t *buf)
 {
-	struct decimal_shape sh;
 	struct cat_x x;
 	uint64_t v;
 	size_t digits;
-	int rc;
+	int rc = cat_values_get(&sh->values, i, &x);
 
-	rc = decimal_shape_parse(seg, &sh);
 	if (rc < 0)
 		return rc;
-	rc = cat_values_get(&sh.values, i, &x);
-	if (rc < 0)
-		return rc;
-	if (x.w[0] > sh.numbers.max)
+	if (x.w[0] > sh->numbers.max)
 		return cat_segment_bad(seg, "a number is past the largest");
-	v = cat_decimal_unrank(&sh.numbers, x.w[0]);
+	v = cat_decimal_unrank(&sh->numbers, x.w[0]);
 	digits = cat_decimal_digits(v);
-	if (sh.prefix_len + digits + sh.suffix_len > SHOAL_NAME_MAX)
+	if (sh->prefix_len + digits + sh->suffix_len > SHOAL_NAME_MAX)
 		return cat_segment_bad(seg, "a name is too long");
-	memcpy(buf, seg->first, sh.prefix_len);
-	cat_digits_put(buf + sh.prefix_len, (unsigned)digits, v);
-	memcpy(buf + sh.prefix_len + digits, sh.suffix, sh.suffix_len);
-	return (int)(sh.prefix_len + digits + sh.suffix_len);
+	memcpy(buf, seg->first, sh->prefix_len);
+	cat_digits_put(buf + sh->prefix_len, (unsigned)digits, v);
+	memcpy(buf + sh->prefix_len + digits, sh->suffix, sh->suffix_len);
+	return (int)(sh->prefix_len + digits + sh->suffix_len);
 }
 
 int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
 		     uint64_t *ret_i)
 {
-	struct decimal_shape sh;
+	struct cat_decimal_shape sh;
 	size_t digits;
 	struct cat_x x;
 	uint64_t v;
 	int rc;
 
-	rc = decimal_shape_parse(seg, &sh);
+	rc = cat_decimal_parse(seg, &sh);
 	if (rc < 0)
 		return rc;
 	if (len <= sh.prefix_len + sh.suffix_len)
@@ -88,16 +73,16 @@ int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t 
 
 int cat_decimal_check(const struct cat_segment *seg)
 {
-	struct decimal_shape sh;
-	int rc = decimal_shape_parse(seg, &sh);
+	struct cat_decimal_shape sh;
+	int rc = cat_decimal_parse(seg, &sh);
 
 	return rc < 0 ? rc : cat_values_check(&sh.values);
 }
 
 int cat_decimal_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr)
 {
-	struct decimal_shape sh;
-	int rc = decimal_shape_parse(seg, &sh);
+	struct cat_decimal_shape sh;
+	int rc = cat_decimal_parse(seg, &sh);
 
 	if (rc == 0 && sh.prefix_len >= cat_segment_dir(seg))
 		*ret_nr = seg->nr - i;

@@ -2,9 +2,7 @@
 #include <string.h>
 
 #include "base/bits.h"
-#include "catalog/fixed.h"
-#include "catalog/segment.h"
-#include "catalog/values.h"
+#include "catalog/shape.h"
 
 /* The ranges of a part: rising, neither touching nor overlapping. Sets the radix. */
 static bool parse_ranges(struct cat_part *part)
@@ -75,9 +73,9 @@ static int parse_limb(struct span *s, size_t first_len, size_t *at, struct cat_f
 	return 0;
 }
 
-static int fixed_shape_parse(const struct cat_segment *seg, struct cat_fixed *sh,
-			     struct cat_values *values)
+int cat_fixed_parse(const struct cat_segment *seg, struct cat_fixed_shape *ret_shape)
 {
+	struct cat_fixed *sh = &ret_shape->digits;
 	struct span s = seg->rest;
 	uint64_t nr = span_varint(&s);
 	uint32_t shift;
@@ -97,7 +95,7 @@ static int fixed_shape_parse(const struct cat_segment *seg, struct cat_fixed *sh
 		sh->limb[k].shift = shift;
 	}
 	return cat_values_parse(seg->view, &s, seg->payload, seg->off, seg->end, seg->nr, sh->bits,
-				values);
+				&ret_shape->values);
 }
 
 /* The byte of a digit of a set with more than two ranges. */
@@ -183,26 +181,22 @@ static uint64_t put_part(const struct cat_part *part, uint64_t v, uint8_t *buf)
 	}
 }
 
-int cat_fixed_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+int cat_fixed_put(const struct cat_segment *seg, const struct cat_fixed_shape *shape, uint64_t i,
+		  uint8_t *buf)
 {
-	struct cat_values values;
-	struct cat_fixed sh;
+	const struct cat_fixed *sh = &shape->digits;
 	struct cat_x x;
-	int rc;
+	int rc = cat_values_get(&shape->values, i, &x);
 
-	rc = fixed_shape_parse(seg, &sh, &values);
-	if (rc < 0)
-		return rc;
-	rc = cat_values_get(&values, i, &x);
 	if (rc < 0)
 		return rc;
 	memcpy(buf, seg->first, seg->first_len);
-	for (unsigned k = 0; k < sh.nr_limbs; k++) {
-		const struct cat_limb *limb = &sh.limb[k];
+	for (unsigned k = 0; k < sh->nr_limbs; k++) {
+		const struct cat_limb *limb = &sh->limb[k];
 		uint64_t v = cat_x_get(&x, limb->shift, limb->width);
 
 		for (unsigned p = limb->end_part; p-- > limb->first_part;)
-			v = put_part(&sh.part[p], v, buf);
+			v = put_part(&sh->part[p], v, buf);
 		if (v != 0)
 			return cat_segment_bad(seg, "a number is too large for its limb");
 	}
@@ -232,43 +226,41 @@ static int get_limb(const struct cat_fixed *sh, const struct cat_limb *limb, con
 
 int cat_fixed_find(const struct cat_segment *seg, const uint8_t *name, size_t len, uint64_t *ret_i)
 {
-	struct cat_values values;
+	struct cat_fixed_shape shape;
+	const struct cat_fixed *sh = &shape.digits;
 	struct cat_x x = { { 0 } };
-	struct cat_fixed sh;
 	size_t at = 0;
-	int rc;
+	int rc = cat_fixed_parse(seg, &shape);
 
-	rc = fixed_shape_parse(seg, &sh, &values);
 	if (rc < 0)
 		return rc;
 	if (len != seg->first_len)
 		return -ENOENT;
-	for (unsigned k = 0; k < sh.nr_parts; k++) {
-		if (memcmp(name + at, seg->first + at, sh.part[k].pos - at) != 0)
+	for (unsigned k = 0; k < sh->nr_parts; k++) {
+		if (memcmp(name + at, seg->first + at, sh->part[k].pos - at) != 0)
 			return -ENOENT;
-		at = sh.part[k].pos + sh.part[k].len;
+		at = sh->part[k].pos + sh->part[k].len;
 	}
 	if (memcmp(name + at, seg->first + at, len - at) != 0)
 		return -ENOENT;
-	for (unsigned k = 0; k < sh.nr_limbs; k++) {
+	for (unsigned k = 0; k < sh->nr_limbs; k++) {
 		uint64_t v;
 
-		rc = get_limb(&sh, &sh.limb[k], name, &v);
+		rc = get_limb(sh, &sh->limb[k], name, &v);
 		if (rc < 0)
 			return rc;
-		cat_x_put(&x, sh.limb[k].shift, sh.limb[k].width, v);
+		cat_x_put(&x, sh->limb[k].shift, sh->limb[k].width, v);
 	}
-	rc = cat_values_find(&values, &x, ret_i);
+	rc = cat_values_find(&shape.values, &x, ret_i);
 	return rc == 0 ? -ENOENT : rc < 0 ? rc : 0;
 }
 
 int cat_fixed_check(const struct cat_segment *seg)
 {
-	struct cat_values values;
-	struct cat_fixed sh;
-	int rc = fixed_shape_parse(seg, &sh, &values);
+	struct cat_fixed_shape shape;
+	int rc = cat_fixed_parse(seg, &shape);
 
-	return rc < 0 ? rc : cat_values_check(&values);
+	return rc < 0 ? rc : cat_values_check(&shape.values);
 }
 
 /* Whether one of its bytes may be a slash. */
@@ -283,14 +275,13 @@ static bool has_slash(const struct cat_part *part)
 int cat_fixed_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr)
 {
 	size_t dir = cat_segment_dir(seg);
-	struct cat_values values;
-	struct cat_fixed sh;
-	int rc = fixed_shape_parse(seg, &sh, &values);
+	struct cat_fixed_shape shape;
+	int rc = cat_fixed_parse(seg, &shape);
 
 	if (rc < 0)
 		return rc;
-	for (unsigned k = 0; k < sh.nr_parts; k++)
-		if (sh.part[k].pos < dir || has_slash(&sh.part[k]))
+	for (unsigned k = 0; k < shape.digits.nr_parts; k++)
+		if (shape.digits.part[k].pos < dir || has_slash(&shape.digits.part[k]))
 			return 0;
 	*ret_nr = seg->nr - i;
 	return 0;

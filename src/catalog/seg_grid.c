@@ -1,9 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "catalog/decimal.h"
-#include "catalog/grid.h"
-#include "catalog/segment.h"
+#include "catalog/shape.h"
 
 static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324"
 				  "25262728293031323334353637383940414243444546474849"
@@ -66,7 +64,7 @@ static int parse_fields(const struct cat_segment *seg, struct span *s, struct ca
 	return 0;
 }
 
-static int grid_parse(const struct cat_segment *seg, struct cat_grid *g)
+int cat_grid_parse(const struct cat_segment *seg, struct cat_grid *g)
 {
 	struct span s = seg->rest;
 	uint64_t product = 1, nr;
@@ -89,31 +87,27 @@ static int grid_parse(const struct cat_segment *seg, struct cat_grid *g)
 	return 0;
 }
 
-int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+int cat_grid_put(const struct cat_segment *seg, const struct cat_grid *g, uint64_t i, uint8_t *buf)
 {
 	uint64_t value[CAT_GRID_FIELDS];
-	struct cat_grid g;
-	int rc = grid_parse(seg, &g);
 
-	if (rc < 0)
-		return rc;
-	for (unsigned f = 0; f < g.nr_fields; f++)
-		value[f] = g.field[f].value;
-	for (unsigned d = 0; d < g.nr_dims; d++) {
+	for (unsigned f = 0; f < g->nr_fields; f++)
+		value[f] = g->field[f].value;
+	for (unsigned d = 0; d < g->nr_dims; d++) {
 		uint64_t x = i;
 
-		if (d + 1 < g.nr_dims) {
-			x = i % g.dim[d].extent;
-			i /= g.dim[d].extent;
+		if (d + 1 < g->nr_dims) {
+			x = i % g->dim[d].extent;
+			i /= g->dim[d].extent;
 		}
-		for (unsigned f = 0; f < g.nr_fields; f++)
-			value[f] += x * g.dim[d].delta[f];
+		for (unsigned f = 0; f < g->nr_fields; f++)
+			value[f] += x * g->dim[d].delta[f];
 	}
 	memcpy(buf, seg->first, seg->first_len);
-	for (unsigned f = 0; f < g.nr_fields; f++) {
-		if (value[f] >= cat_pow10[g.field[f].width])
+	for (unsigned f = 0; f < g->nr_fields; f++) {
+		if (value[f] >= cat_pow10[g->field[f].width])
 			return cat_segment_bad(seg, "a number of a grid is too wide");
-		cat_digits_put(buf + g.field[f].pos, g.field[f].width, value[f]);
+		cat_digits_put(buf + g->field[f].pos, g->field[f].width, value[f]);
 	}
 	return (int)seg->first_len;
 }
@@ -182,7 +176,7 @@ int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len
 {
 	uint64_t want[CAT_GRID_FIELDS] = { 0 }, at[CAT_GRID_FIELDS] = { 0 }, i = 0;
 	struct cat_grid g;
-	int rc = grid_parse(seg, &g);
+	int rc = cat_grid_parse(seg, &g);
 
 	if (rc == 0)
 		rc = read_fields(seg, &g, name, len, want);
@@ -221,7 +215,7 @@ int cat_grid_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_n
 	size_t dir = cat_segment_dir(seg);
 	struct cat_grid g;
 	uint64_t nr = 1;
-	int rc = grid_parse(seg, &g);
+	int rc = cat_grid_parse(seg, &g);
 
 	if (rc < 0)
 		return rc;
@@ -252,7 +246,7 @@ int cat_grid_cut(const struct cat_segment *seg, uint64_t i, uint64_t end, struct
 {
 	uint64_t size = 1; /* names of all dimensions below d */
 	unsigned d = 0;
-	int rc = grid_parse(seg, ret_grid);
+	int rc = cat_grid_parse(seg, ret_grid);
 
 	if (rc == 0)
 		rc = grid_move(seg, ret_grid, i);

@@ -1,4 +1,4 @@
-#include "catalog/segment.h"
+#include "catalog/shape.h"
 
 #include <errno.h>
 #include <string.h>
@@ -199,19 +199,43 @@ int cat_segment_of_name(const struct cat_view *v, const uint8_t *name, size_t le
 	return 0;
 }
 
-int cat_segment_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+int cat_shape_parse(const struct cat_segment *seg, union cat_shape *ret_shape)
 {
 	switch (seg->kind) {
 	case CAT_GRID:
-		return cat_grid_name(seg, i, buf);
+		return cat_grid_parse(seg, &ret_shape->grid);
 	case CAT_FIXED:
-		return cat_fixed_name(seg, i, buf);
+		return cat_fixed_parse(seg, &ret_shape->fixed);
 	case CAT_DECIMAL:
-		return cat_decimal_name(seg, i, buf);
+		return cat_decimal_parse(seg, &ret_shape->decimal);
+	case CAT_FRONT:
+		return 0;
+	}
+	return cat_segment_bad(seg, "a segment of an unknown kind");
+}
+
+int cat_shape_name(const struct cat_segment *seg, const union cat_shape *shape, uint64_t i,
+		   uint8_t *buf)
+{
+	switch (seg->kind) {
+	case CAT_GRID:
+		return cat_grid_put(seg, &shape->grid, i, buf);
+	case CAT_FIXED:
+		return cat_fixed_put(seg, &shape->fixed, i, buf);
+	case CAT_DECIMAL:
+		return cat_decimal_put(seg, &shape->decimal, i, buf);
 	case CAT_FRONT:
 		return cat_front_name(seg, i, buf);
 	}
 	return cat_segment_bad(seg, "a segment of an unknown kind");
+}
+
+int cat_segment_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf)
+{
+	union cat_shape shape;
+	int rc = cat_shape_parse(seg, &shape);
+
+	return rc < 0 ? rc : cat_shape_name(seg, &shape, i, buf);
 }
 
 int cat_segment_siblings(const struct cat_segment *seg, uint64_t i, uint64_t *ret_nr)

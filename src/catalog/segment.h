@@ -56,13 +56,10 @@ static inline int cat_segment_bad(const struct cat_segment *seg, const char *wha
 	return cat_damaged(seg->view, CAT_NAME, seg->off, what);
 }
 
-int cat_grid_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) MUST_USE;
 int cat_grid_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
 		  uint64_t *ret_i) MUST_USE;
-int cat_fixed_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) MUST_USE;
 int cat_fixed_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
 		   uint64_t *ret_i) MUST_USE;
-int cat_decimal_name(const struct cat_segment *seg, uint64_t i, uint8_t *buf) MUST_USE;
 int cat_decimal_find(const struct cat_segment *seg, const uint8_t *name, size_t len,
 		     uint64_t *ret_i) MUST_USE;
 /* For verify: whether the select samples that lookups use are right. */

@@ -101,10 +101,10 @@ static int find_etag(const struct shoal_loader *l, struct load_slot *s, uint64_t
 }
 
 /* Find the file of the sample, whose name goes to @name, and the extent in it. */
-static int ahead_locate(const struct shoal_loader *l, struct load_slot *s, uint64_t id, char *name)
+static int ahead_locate(struct shoal_loader *l, struct load_slot *s, uint64_t id, char *name)
 {
 	struct load_stretch at;
-	int rc = load_locate(l->cat, id, name, &at);
+	int rc = load_locate(l->cat, &l->recent, id, name, &at);
 
 	if (rc == 0)
 		rc = find_etag(l, s, at.file);

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "catalog/recent.h"
 #include "load/audit.h"
 #include "load/cached.h"
 #include "load/engine_private.h"
@@ -95,6 +96,7 @@ struct shoal_loader {
 	uint64_t nr_kept_uses;
 	struct load_slot **sorted; /* of a batch, by place in files; NULL: reads are not merged */
 	struct load_cursor cursor; /* used by the thread only */
+	struct cat_recent recent;  /* the same */
 	struct load_cached cached;
 	pthread_t thread;
 	bool started;

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "catalog/catalog.h"
+#include "catalog/recent.h"
 
-int load_locate(const struct shoal_catalog *cat, uint64_t sample, char *name,
-		struct load_stretch *ret_stretch)
+int load_locate(const struct shoal_catalog *cat, struct cat_recent *recent, uint64_t sample,
+		char *name, struct load_stretch *ret_stretch)
 {
 	uint64_t file = 0, index = 0;
 	bool more = false;
@@ -16,7 +17,8 @@ int load_locate(const struct shoal_catalog *cat, uint64_t sample, char *name,
 	if (rc == 0)
 		rc = cat_place(cat, file, index, &at, &more);
 	if (rc == 0)
-		rc = shoal_catalog_name(cat, file, name);
+		rc = recent ? cat_recent_name(cat, recent, file, name)
+			    : shoal_catalog_name(cat, file, name);
 	if (rc > 0 && memchr(name, 0, (size_t)rc)) /* a store would read another file */
 		return -EILSEQ;
 	if (rc < 0)

@@ -11,9 +11,11 @@ struct load_stretch {
 	uint64_t file; /* the file that contains it */
 };
 
-/* Write the name of the file that holds @sample to @name, of SHOAL_NAME_MAX + 1 bytes. Errors of
- * the lookups. */
-int load_locate(const struct shoal_catalog *cat, uint64_t sample, char *name,
-		struct load_stretch *ret_stretch) MUST_USE;
+struct cat_recent;
+
+/* Write the name of the file that holds @sample to @name, of SHOAL_NAME_MAX + 1 bytes. @recent, of
+ * the calling thread, makes that faster; it may be NULL. Errors of the lookups. */
+int load_locate(const struct shoal_catalog *cat, struct cat_recent *recent, uint64_t sample,
+		char *name, struct load_stretch *ret_stretch) MUST_USE;
 
 #endif

@@ -69,7 +69,7 @@ int shoal_reader_if_match(struct shoal_reader *r, struct shoal_err *err)
 static int reader_locate(const struct shoal_reader *r, uint64_t sample, char *name,
 			 struct load_stretch *ret_at, struct shoal_err *err)
 {
-	int rc = load_locate(r->cat, sample, name, ret_at);
+	int rc = load_locate(r->cat, NULL, sample, name, ret_at);
 
 	if (rc == -ERANGE)
 		return err_set(err, rc, "there is no sample %" PRIu64, sample);

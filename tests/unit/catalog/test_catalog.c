@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "catalog/catalog.h"
+#include "catalog/recent.h"
 #include "help.h"
 
 /* ---- Shapes ---- */
@@ -462,6 +463,36 @@ static void a_linear_scan_finds_the_same(void **state)
 	list_release(&l);
 }
 
+/* Whether the last name was of the same segment, of the one before or after it, or far away. */
+static void names_by_number_are_the_same_after_any_other_name(void **state)
+{
+	struct cat_recent recent = { .has_seg = false };
+	char name[SHOAL_NAME_MAX + 1];
+	struct shoal_catalog *cat;
+	struct test_list l = { 0 };
+	uint64_t id = 0, kept = 0;
+
+	(void)state;
+	all_shapes(&l);
+	cat = catalog_of(&l, false, 1);
+	for (size_t i = 0; i < 2 * l.nr; i++) {
+		uint64_t step = random_below(4);
+		int n;
+
+		id = step == 0 ? random_below(l.nr) : (id + l.nr + step - 2) % l.nr;
+		kept += recent.has_seg && id - recent.seg.first_id < recent.seg.nr;
+		n = cat_recent_name(cat, &recent, id, name);
+		assert_int_equal(n, l.entry[id].len);
+		assert_memory_equal(name, l.entry[id].name, (size_t)n);
+		assert_int_equal(name[n], 0);
+	}
+	assert_in_range(kept, l.nr / 10, 2 * l.nr - l.nr / 10); /* both ways were taken */
+	assert_int_equal(cat_recent_name(cat, &recent, l.nr, name), -ERANGE);
+	assert_int_equal(cat_recent_name(cat, &recent, UINT64_MAX, name), -ERANGE);
+	shoal_catalog_close(cat);
+	list_release(&l);
+}
+
 static void names_that_are_not_there_are_not_found(void **state)
 {
 	static const char *const absent[] = {
@@ -586,6 +617,7 @@ static void what_is_no_catalog_is_said(void **state)
 /* No fault comes from the page that holds the new end: what is cut off there reads as zeros. */
 static void a_file_cut_inside_a_page_gives_estale_too(void **state)
 {
+	struct cat_recent recent = { .has_seg = false };
 	struct test_list l = { 0 };
 	struct shoal_catalog *cat;
 	char name[SHOAL_NAME_MAX + 1];
@@ -602,7 +634,9 @@ static void a_file_cut_inside_a_page_gives_estale_too(void **state)
 	assert_true(len < 4096);
 	cat = catalog_open(test_path("cut.cat"));
 	catalog_check(cat, &l);
+	assert_int_equal(cat_recent_name(cat, &recent, 89, name), 16);
 	assert_int_equal(truncate(test_path("cut.cat"), (off_t)len - 1), 0);
+	assert_int_equal(cat_recent_name(cat, &recent, 90, name), -ESTALE);
 	assert_int_equal(shoal_catalog_name(cat, 90, name), -ESTALE);
 	assert_int_equal(shoal_catalog_size(cat, 90, &size), -ESTALE);
 	assert_int_equal(shoal_catalog_check_fresh(cat, &err), -ESTALE);
@@ -687,6 +721,7 @@ int main(void)
 		cmocka_unit_test(a_root_has_1_to_4096_bytes),
 		cmocka_unit_test(nothing_appears_before_sealing_or_after_giving_up),
 		cmocka_unit_test(a_linear_scan_finds_the_same),
+		cmocka_unit_test(names_by_number_are_the_same_after_any_other_name),
 		cmocka_unit_test(names_that_are_not_there_are_not_found),
 		cmocka_unit_test(a_cursor_may_start_anywhere),
 		cmocka_unit_test(what_is_no_catalog_is_said),
