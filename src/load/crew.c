@@ -43,8 +43,18 @@
  */
 #define LONG_READ (UINT64_C(128) << 10)
 
+/* How many reads are queued for each thread while they do not wait. Long ones take longer than the
+ * owner, and each has a buffer: the fewer there are, the more of them stay in caches. */
+#define QUEUED_SHORT CREW_SHARE
+#define QUEUED_LONG  2u
+
 /* How often it is checked which cores may be used. */
 #define CORES_NS 1000000000u
+
+/* After too few descriptors were free for several threads, these rest for so long, and for twice as
+ * long each time it happens again soon. */
+#define SHORT_NS     1000000000u
+#define SHORT_NS_MAX (60 * (uint64_t)SHORT_NS)
 
 /* How often, and after which pause, opening a file is retried when no descriptor was free. */
 #define GRACE          3u
@@ -56,6 +66,44 @@ static struct crew *crew_of(struct load_engine *e)
 }
 
 /* ---- The number of threads ---- */
+
+static bool is_descriptor_free(const struct crew *c)
+{
+	int fd = fcntl(c->base.posix->root_fd, F_DUPFD_CLOEXEC, 0);
+
+	if (fd >= 0)
+		syscall(SYS_close, fd); /* ThreadSanitizer does not see that rings close files */
+	return fd >= 0;
+}
+
+/* More requests may be queued than in flight, so that threads that read fast need not wait. */
+static void crew_use_pace(struct crew *c)
+{
+	bool fast = c->by_calls && !c->pace.waits, is_long = c->options.mean_len >= LONG_READ;
+
+	c->base.depth = c->base.in_flight;
+	if (fast && is_long && !c->ring)
+		c->base.depth = c->pace.wanted * (1 + QUEUED_LONG);
+	else if (fast)
+		c->base.depth += c->pace.wanted * QUEUED_SHORT;
+	c->now = c->pace.wanted;
+	c->peak = (unsigned)u64_max(c->peak, c->pace.wanted);
+	c->cores = c->pace.cores;
+	c->now_waits = c->pace.waits;
+}
+
+/* Use no threads for a while; without a ring, one. */
+static void stay_alone(struct crew *c)
+{
+	if (!c->short_of_files) {
+		c->short_since = clock_now();
+		if (c->short_since - c->short_until > SHORT_NS_MAX || c->short_ns == 0)
+			c->short_ns = SHORT_NS;
+	}
+	c->short_of_files = true;
+	pace_limit(&c->pace, c->ring ? 0 : 1);
+	crew_use_pace(c);
+}
 
 /* A ring for a thread. It must not take the last free descriptor, which files need. */
 static int crew_ring_new(struct crew *c, struct load_engine **ret_ring)
@@ -69,27 +117,34 @@ static int crew_ring_new(struct crew *c, struct load_engine **ret_ring)
 	if (spare < 0)
 		return err_errno();
 	rc = load_uring_new(&c->options, &base, ret_ring, NULL);
-	syscall(SYS_close, spare); /* ThreadSanitizer does not see that rings close files */
+	if (rc < 0 && !is_descriptor_free(c))
+		rc = -EMFILE;
+	syscall(SYS_close, spare);
 	return rc;
 }
 
-/* NULL if it cannot be started. */
-static struct crew_thread *crew_thread_new(struct crew *c)
+/* Returns why it cannot be started. */
+static int crew_thread_new(struct crew *c, struct crew_thread **ret_thread)
 {
 	struct crew_thread *t = calloc(1, sizeof(*t));
+	int rc;
 
 	if (!t)
-		return NULL;
+		return -ENOMEM;
 	t->crew = c;
 	t->number = c->nr_threads;
 	pthread_cond_init(&t->work, NULL);
-	if ((c->by_calls || crew_ring_new(c, &t->ring) == 0) &&
-	    thread_start(&t->thread, crew_thread_main, t) == 0)
-		return t;
+	rc = c->by_calls ? 0 : crew_ring_new(c, &t->ring);
+	if (rc == 0)
+		rc = thread_start(&t->thread, crew_thread_main, t);
+	if (rc == 0) {
+		*ret_thread = t;
+		return 0;
+	}
 	load_engine_free(t->ring);
 	pthread_cond_destroy(&t->work);
 	free(t);
-	return NULL;
+	return rc;
 }
 
 /* Start threads until there are as many as wanted. If one cannot be started, the crew continues
@@ -97,11 +152,17 @@ static struct crew_thread *crew_thread_new(struct crew *c)
 static void crew_start_threads(struct crew *c)
 {
 	while (c->nr_threads < c->pace.wanted) {
-		struct crew_thread *t = crew_thread_new(c);
+		struct crew_thread *t = NULL;
+		int rc = crew_thread_new(c, &t);
 
-		if (!t) {
+		if (load_starved(rc)) {
+			stay_alone(c);
+			return;
+		}
+		if (rc < 0) {
 			c->refused = true;
 			pace_limit(&c->pace, c->nr_threads);
+			c->limits = c->pace.is;
 			return;
 		}
 		pthread_mutex_lock(&c->lock);
@@ -114,25 +175,30 @@ static void add_sums(const struct crew *c, uint64_t now, struct pace_sums *sums)
 {
 	for (unsigned i = 0; i < c->nr_threads; i++) {
 		const struct crew_thread *t = c->thread[i];
-		uint64_t since = t->since;
 
 		sums->cpu += t->cpu;
-		sums->busy += t->busy + (since && since < now ? now - since : 0);
+		sums->busy += crew_busy(t->busy, now);
 		sums->sampled += t->sampled;
 		sums->waited += t->waited;
 	}
 }
 
-/* More requests may be queued than in flight, so that threads that read fast need not wait. */
-static void crew_use_pace(struct crew *c)
+/* If threads have rested for long enough because of too few descriptors, let them read again. */
+static void crew_end_rest(struct crew *c, uint64_t now)
 {
-	bool fast = c->by_calls && !c->pace.waits;
-
-	c->base.depth = c->base.in_flight + (fast ? c->pace.wanted * CREW_SHARE : 0);
-	c->now = c->pace.wanted;
-	c->peak = (unsigned)u64_max(c->peak, c->pace.wanted);
-	c->cores = c->pace.cores;
-	c->now_waits = c->pace.waits;
+	if (!c->short_of_files || now < c->short_since || now - c->short_since < c->short_ns)
+		return;
+	c->short_of_files = false;
+	c->short_until = now;
+	c->short_ns = u64_min(2 * c->short_ns, SHORT_NS_MAX);
+	c->grace = 0;
+	pthread_mutex_lock(&c->lock);
+	c->alone = false;
+	c->starved = 0;
+	pthread_mutex_unlock(&c->lock);
+	pace_set_limits(&c->pace, &c->limits);
+	crew_start_threads(c);
+	crew_use_pace(c);
 }
 
 /* From time to time: decide how many threads there should be. */
@@ -140,10 +206,12 @@ static void crew_check_load(struct crew *c, uint64_t now)
 {
 	struct pace_sums sums = { 0 };
 
+	crew_end_rest(c, now);
 	if (!pace_is_due(&c->pace, now))
 		return;
 	if (now - c->looked_at_cores > CORES_NS) {
-		c->pace.cores = cores_allowed();
+		if (is_descriptor_free(c)) /* or the limit of a control group is not seen */
+			c->pace.cores = cores_allowed();
 		c->looked_at_cores = now;
 	}
 	sums.owner_cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -167,13 +235,6 @@ static void crew_submit(struct load_engine *e, struct load_request *r)
 		load_push(&c->fresh, r);
 		c->nr_fresh++;
 	}
-}
-
-/* Use no threads any more; without a ring, one. */
-static void stay_alone(struct crew *c)
-{
-	pace_limit(&c->pace, c->ring ? 0 : 1);
-	crew_use_pace(c);
 }
 
 /* Under the lock. */
@@ -257,7 +318,7 @@ static void collect(struct crew *c)
 	struct load_list *done = &c->ring->done;
 
 	for (struct load_request *r = load_pop(done); r; r = load_pop(done)) {
-		if (!load_starved(r->result) || !(crew_begin_open(c) || may_be_freed(c))) {
+		if (!load_open_starved(r) || !(crew_begin_open(c) || may_be_freed(c))) {
 			c->own--;
 			load_push(&c->base.done, r);
 			continue;
@@ -298,6 +359,7 @@ static unsigned share_of_owner(const struct crew *c)
 static int turn_with_threads(struct crew *c, struct shoal_err *err)
 {
 	struct load_list mine = { NULL, NULL };
+	uint64_t now;
 	int rc;
 
 	pthread_mutex_lock(&c->lock);
@@ -312,8 +374,11 @@ static int turn_with_threads(struct crew *c, struct shoal_err *err)
 	c->own = c->nr_own;
 	c->waiting = c->ring && !c->base.done.head ? CREW_IN_RING : CREW_AWAKE;
 	pthread_mutex_unlock(&c->lock);
-	for (struct load_request *r = load_pop(&mine); r; r = load_pop(&mine))
+	now = mine.head ? clock_now() : 0;
+	for (struct load_request *r = load_pop(&mine); r; r = load_pop(&mine)) {
+		r->begun = now;
 		c->ring->ops->submit(c->ring, r);
+	}
 	return rc;
 }
 
@@ -435,7 +500,7 @@ static const char *crew_name(const struct load_engine *e)
 /* Why there are so many threads. */
 static const char *crew_reason(const struct crew *c)
 {
-	if (c->pace.is.fixed) /* never changes, unless threads cannot be started */
+	if (c->options.threads > 0)
 		return "as requested";
 	if (c->now_waits)
 		return "reads wait for the storage";
@@ -453,12 +518,17 @@ static void crew_describe(const struct load_engine *e, char *words, size_t room)
 		snprintf(words, room, "%s", c->base.detail);
 		return;
 	}
+	if (!c->by_calls) { /* the owner is one of them */
+		now++;
+		peak++;
+	}
 	if (now != peak)
 		snprintf(most, sizeof(most), "%u of at most ", now);
-	snprintf(words, room, "%s%u thread%s %s on %u core%s: %s%s%s%s%.150s", most, peak,
+	snprintf(words, room, "%s%u thread%s %s on %u core%s: %s%s%s%s%s%.120s", most, peak,
 		 peak == 1 ? "" : "s", c->by_calls ? "with calls" : "with rings", c->cores,
 		 c->cores == 1 ? "" : "s", crew_reason(c),
 		 c->refused ? ", no more could be started" : "",
+		 c->short_of_files ? ", too few descriptors are free for more" : "",
 		 c->nr_own_tables > 0 ? ", each with a table of open files" : "",
 		 c->base.detail[0] ? "; " : "", c->base.detail);
 }
@@ -508,6 +578,7 @@ static void crew_init(struct crew *c, const struct load_engine_options *options)
 	pthread_mutex_init(&c->lock, NULL);
 	cond_init_steady(&c->some);
 	pace_init(&c->pace, &limits, cores, c->looked_at_cores);
+	c->limits = c->pace.is;
 }
 
 /* Without a ring there must be a thread. */

@@ -27,9 +27,10 @@ struct crew_thread {
 		unsampled; /* reads since the last one that was examined. Used by the thread only */
 	unsigned spacing;  /* one of so many is examined. Used by the thread only */
 	pthread_cond_t work;
+	uint64_t was_busy; /* the time it had requests, ns, until it last had none. Used by the
+			      thread only */
 	/* Readable by the owner: */
-	_Atomic uint64_t busy, since; /* the time it had requests, ns, without the present period,
-					 which began at `since`; 0: it has none */
+	_Atomic uint64_t busy;                 /* see crew_busy() */
 	_Atomic uint64_t cpu, sampled, waited; /* see struct pace_sums */
 };
 
@@ -46,7 +47,9 @@ struct crew {
 	unsigned own; /* requests in the ring */
 	unsigned out; /* given to threads and not returned */
 	struct pace pace;
+	struct pace_limits limits; /* of it, if there are enough descriptors */
 	uint64_t looked_at_cores;
+	uint64_t short_since, short_until, short_ns; /* see short_of_files */
 	unsigned grace; /* how often requests that found no free descriptor have been retried */
 
 	bool by_calls;        /* threads have no rings */
@@ -57,6 +60,7 @@ struct crew {
 	_Atomic uint64_t nr_by_owner, nr_by_threads; /* requests */
 	atomic_uint now, peak, cores, nr_own_tables;
 	atomic_bool now_waits, refused; /* a thread could not be started */
+	atomic_bool short_of_files; /* too few descriptors for several threads, until recently */
 
 	pthread_mutex_t lock; /* protects everything below */
 	pthread_cond_t some;  /* something is done, and the owner waits for it */
@@ -89,6 +93,21 @@ static inline struct load_request *crew_pop(struct crew *c)
 {
 	c->nr_queued--;
 	return load_pop(&c->queued);
+}
+
+/*
+ * The time that a thread had requests, in one value: if a period were added up and ended in two
+ * steps, the owner could count it twice. Twice the time; while the thread has requests, the time is
+ * less by when it got them, and there is 1 more.
+ */
+static inline uint64_t crew_busy_from(uint64_t was_busy, uint64_t now)
+{
+	return (was_busy - now) << 1 | 1;
+}
+
+static inline uint64_t crew_busy(uint64_t busy, uint64_t now)
+{
+	return ((busy >> 1) + (busy & 1 ? now : 0)) & UINT64_MAX >> 1;
 }
 
 /* Under the lock: wake idle threads for the queued requests. */

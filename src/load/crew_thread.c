@@ -221,10 +221,11 @@ static void crew_close_files(struct load_request *r)
 }
 
 /* A request that found no free descriptor keeps its files, to be retried. */
-static void read_now(const struct load_engine *e, struct load_request *r)
+static void read_now(const struct load_engine *e, struct load_request *r, uint64_t now)
 {
 	int rc;
 
+	r->begun = now;
 	r->got = 0;
 	rc = read_file(e, r);
 	if (rc < 0)
@@ -241,16 +242,16 @@ static uint64_t timeval_ns(const struct timeval *t)
 }
 
 /* Read, and find out whether that had to wait. */
-static void read_examined(struct crew_thread *t, struct load_request *r)
+static void read_examined(struct crew_thread *t, struct load_request *r, uint64_t now)
 {
 	struct rusage before, after;
-	uint64_t began = clock_now(), weight = t->unsampled;
+	uint64_t weight = t->unsampled;
 
 	t->unsampled = 0;
 	getrusage(RUSAGE_THREAD, &before);
-	read_now(&t->crew->base, r);
+	read_now(&t->crew->base, r, now);
 	getrusage(RUSAGE_THREAD, &after);
-	t->spacing = r->finished - began > DONE_SLOW_NS ? 1 : SAMPLE_1_OF;
+	t->spacing = r->finished - now > DONE_SLOW_NS ? 1 : SAMPLE_1_OF;
 	t->cpu = timeval_ns(&after.ru_utime) + timeval_ns(&after.ru_stime);
 	t->sampled += weight;
 	if (after.ru_nvcsw > before.ru_nvcsw)
@@ -312,24 +313,22 @@ static void return_done(struct crew *c, struct load_list *mine, unsigned nr, boo
 	tell_owner(c, slow);
 }
 
-/* Read @todo. Called without the lock; left with it. */
-static void read_share(struct crew_thread *t, struct load_list *todo)
+/* Read @todo, from time @now on. Called without the lock; left with it. */
+static void read_share(struct crew_thread *t, struct load_list *todo, uint64_t now)
 {
 	struct load_list mine = { NULL, NULL }, starved = { NULL, NULL };
 	struct crew *c = t->crew;
-	uint64_t last = t->since, finished;
 	struct load_request *r;
 	bool slow = false, must_wait = false;
 	unsigned nr = 0;
 
 	while ((r = c->stop_now ? NULL : load_pop(todo))) {
 		if (++t->unsampled >= t->spacing)
-			read_examined(t, r);
+			read_examined(t, r, now);
 		else
-			read_now(&c->base, r);
-		finished = r->finished;
-		slow = finished - last > DONE_SLOW_NS;
-		last = finished;
+			read_now(&c->base, r, now);
+		slow = r->finished - now > DONE_SLOW_NS;
+		now = r->finished;
 		if (r->state == STARVED) {
 			load_push(&starved, r);
 			continue;
@@ -356,19 +355,19 @@ static void serve_by_calls(struct crew_thread *t)
 {
 	struct load_list todo = { NULL, NULL };
 	struct crew *c = t->crew;
-	uint64_t now;
+	uint64_t began;
 
 	for (unsigned nr = crew_share(c); nr > 0 && c->queued.head; nr--)
 		load_push(&todo, crew_pop(c));
 	c->nr_helped++;
 	crew_wake_threads(c);
 	pthread_mutex_unlock(&c->lock);
-	t->since = clock_now();
-	read_share(t, &todo);
+	began = clock_now();
+	t->busy = crew_busy_from(t->was_busy, began);
+	read_share(t, &todo, began);
 	c->nr_helped--;
-	now = clock_now();
-	t->busy += now - t->since;
-	t->since = 0;
+	t->was_busy += clock_now() - began;
+	t->busy = t->was_busy << 1;
 	tell_owner(c, c->rc < 0 || (c->alone && c->queued.head));
 }
 
@@ -386,7 +385,7 @@ static void return_from_ring(struct crew_thread *t)
 	for (struct load_request *r = load_pop(&t->ring->done); r; r = load_pop(&t->ring->done)) {
 		t->active--;
 		c->nr_helped--;
-		if (load_starved(r->result)) {
+		if (load_open_starved(r)) {
 			c->alone = true;
 			c->wanted = 0;
 			load_take_again(r);
@@ -405,6 +404,7 @@ static void serve_by_ring(struct crew_thread *t)
 	struct crew *c = t->crew;
 	struct load_list mine = { NULL, NULL };
 	struct shoal_err err = { "" };
+	uint64_t now;
 	int rc;
 
 	for (unsigned nr = 0; nr < c->share && t->number < c->wanted && crew_is_work(c); nr++) {
@@ -414,8 +414,11 @@ static void serve_by_ring(struct crew_thread *t)
 	}
 	crew_wake_threads(c);
 	pthread_mutex_unlock(&c->lock);
-	for (struct load_request *r = load_pop(&mine); r; r = load_pop(&mine))
+	now = mine.head ? clock_now() : 0;
+	for (struct load_request *r = load_pop(&mine); r; r = load_pop(&mine)) {
+		r->begun = now;
 		t->ring->ops->submit(t->ring, r);
+	}
 	rc = t->ring->ops->wait(t->ring, RING_WAIT_US, &err);
 	pthread_mutex_lock(&c->lock);
 	return_from_ring(t);

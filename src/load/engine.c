@@ -288,7 +288,7 @@ void load_engine_submit(struct load_engine *e, struct load_request *r)
 	r->got = 0;
 	r->fd = -1;
 	r->state = 0;
-	r->opened = 0;
+	r->opened = r->begun = 0;
 	r->opens = false;
 	r->data = r->buf;
 	r->started = clock_now();
@@ -330,8 +330,10 @@ int load_engine_reap(struct load_engine *e, struct load_request **done, size_t m
 		if (rc < 0)
 			return rc;
 	}
-	for (; nr < max && nr < INT32_MAX && e->done.head; nr++)
+	for (; nr < max && nr < INT32_MAX && e->done.head; nr++) {
 		done[nr] = load_pop(&e->done);
+		done[nr]->started = u64_max(done[nr]->started, done[nr]->begun);
+	}
 	e->pending -= (unsigned)nr;
 	return (int)nr;
 }

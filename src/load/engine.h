@@ -57,11 +57,13 @@ struct load_request {
 	int64_t result; /* bytes read: up to len, + 1 unless inside, to detect growth; or an error
 			 */
 	uint8_t *data; /* where they are: in buf, off % LOAD_ALIGN bytes from its start if direct */
-	uint64_t started;  /* when it was submitted, ns by CLOCK_MONOTONIC */
+	uint64_t started;  /* when it was submitted, ns by CLOCK_MONOTONIC; once it is reaped, when
+			      the engine began it */
 	uint64_t opened;   /* when the file was open; 0 if the store does not report it */
 	uint64_t finished; /* when the completion was seen */
 	bool opens;        /* it opened the file itself */
 	/* Used by the engine: */
+	uint64_t begun; /* when it was taken from a queue; 0: it was not in one */
 	struct load_request *next;
 	uint64_t got;
 	int fd;

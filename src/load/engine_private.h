@@ -154,4 +154,10 @@ static inline bool load_starved(int64_t rc)
 	return rc == -EMFILE || rc == -ENFILE;
 }
 
+/* The same of opening a file: reading one, of a file system in user space, may fail with it too. */
+static inline bool load_open_starved(const struct load_request *r)
+{
+	return load_starved(r->result) && !r->opened;
+}
+
 #endif

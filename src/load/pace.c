@@ -33,12 +33,20 @@ static unsigned pace_most(const struct pace *p)
 	return clamp(p->waits ? p->is.in_flight : for_copies, pace_least(p), most);
 }
 
+void pace_set_limits(struct pace *p, const struct pace_limits *limits)
+{
+	p->is = *limits;
+	p->is.most = clamp(p->is.most, 0, PACE_MAX);
+	p->is.fixed = clamp(p->is.fixed, 0, clamp(limits->in_flight, 1, p->is.most));
+	p->wanted = p->is.fixed ? p->is.fixed : p->wanted;
+}
+
 void pace_init(struct pace *p, const struct pace_limits *limits, unsigned cores, uint64_t now)
 {
-	*p = (struct pace){ .is = *limits, .cores = cores, .looked = now };
-	p->is.most = clamp(p->is.most, 1, PACE_MAX);
-	p->is.fixed = clamp(p->is.fixed, 0, clamp(limits->in_flight, 1, p->is.most));
-	p->wanted = p->is.fixed ? p->is.fixed : p->is.ring ? 0 : pace_most(p);
+	*p = (struct pace){ .cores = cores, .looked = now };
+	pace_set_limits(p, limits);
+	if (!p->is.fixed && !p->is.ring)
+		p->wanted = pace_most(p);
 }
 
 void pace_limit(struct pace *p, unsigned most)
@@ -102,7 +110,9 @@ static unsigned for_waits(struct pace *p, bool full, bool always)
 void pace_decide(struct pace *p, const struct pace_sums *sums, uint64_t now)
 {
 	uint64_t passed = now - p->looked, owner = sums->owner_cpu - p->last.owner_cpu;
-	uint64_t cpu = sums->cpu - p->last.cpu, busy = sums->busy - p->last.busy;
+	uint64_t cpu = sums->cpu - p->last.cpu;
+	/* A thread may have become busy since @now was taken. */
+	uint64_t busy = sums->busy > p->last.busy ? sums->busy - p->last.busy : 0;
 	/* The queue always had something for each of them. */
 	bool always = is_share(busy, 14, passed * p->wanted);
 	unsigned wanted;

@@ -61,4 +61,7 @@ void pace_decide(struct pace *p, const struct pace_sums *sums, uint64_t now);
 /* No more than @most threads can be had from now on. */
 void pace_limit(struct pace *p, unsigned most);
 
+/* They can be had again: the limits are these. */
+void pace_set_limits(struct pace *p, const struct pace_limits *limits);
+
 #endif

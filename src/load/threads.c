@@ -94,6 +94,7 @@ static void threads_serve(struct threads *t, struct load_request *r)
 {
 	uint64_t before, began = clock_now();
 
+	r->begun = began;
 	t->busy++;
 	do {
 		/* Read before the attempt, so that a read that ends meanwhile is not missed. */

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <liburing.h>
@@ -33,7 +34,10 @@
 static struct fault ring_fault, thread_fault, openat2_fault, cachestat_fault, other_fault;
 static atomic_bool busy; /* a thread that reads its CPU time has used all of its core, or none */
 static pthread_t owner;
-static atomic_int helped; /* files opened by threads other than the owner */
+static atomic_int helped;               /* files opened by threads other than the owner */
+static atomic_int passed;               /* seconds that have passed since the clock was stopped */
+static struct timespec stopped;         /* when it was; 0: it runs */
+static atomic_int typed_fd, type_of_fd; /* which file has another file system; 0: as it is */
 
 static void count_helped(void)
 {
@@ -67,10 +71,27 @@ int __real_clock_gettime(clockid_t clock, struct timespec *t);
 
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 {
-	if (clock != CLOCK_THREAD_CPUTIME_ID || busy)
+	if (clock == CLOCK_THREAD_CPUTIME_ID && !busy) {
+		*t = (struct timespec){ 0, 0 };
+		return 0;
+	}
+	if (stopped.tv_sec == 0)
 		return __real_clock_gettime(CLOCK_MONOTONIC, t);
-	*t = (struct timespec){ 0, 0 };
+	*t = stopped;
+	t->tv_sec += passed;
 	return 0;
+}
+
+int __wrap_fstatfs64(int fd, struct statfs *fs);
+int __real_fstatfs64(int fd, struct statfs *fs);
+
+int __wrap_fstatfs64(int fd, struct statfs *fs)
+{
+	int rc = __real_fstatfs64(fd, fs);
+
+	if (type_of_fd && fd == typed_fd)
+		fs->f_type = type_of_fd;
+	return rc;
 }
 
 /* ---- A directory on a disk, as not every kernel has O_DIRECT for what is in memory ---- */
@@ -160,6 +181,8 @@ static int teardown(void **state)
 	fault_disarm(&cachestat_fault);
 	fault_disarm(&other_fault);
 	busy = false;
+	passed = type_of_fd = 0;
+	stopped.tv_sec = 0;
 	/* A ring is torn down behind our back, after its descriptor was closed. */
 	return count_open() == open_before ? 0 : -1;
 }
@@ -833,6 +856,82 @@ static void no_descriptor_at_all_is_an_error_of_each_request(void **state)
 	}
 }
 
+/* The error of one request that could not be opened. */
+static void fail_to_open(struct load_engine *e)
+{
+	struct rlimit before;
+
+	limit_descriptors(0, &before);
+	check_error(e, "d/1", -EMFILE, "ulimit -n");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+static void threads_that_lacked_descriptors_read_again_later(void **state)
+{
+	static const struct {
+		enum load_engine_kind kind;
+		const char *some, *all;
+	} row[] = {
+		{ LOAD_THREADS, "1 of at most 3 threads with calls", "3 threads with calls" },
+		{ LOAD_AUTO, "0 of at most 3 threads with calls", "3 threads with calls" },
+		{ LOAD_URING, "1 of at most 3 threads with rings", "3 threads with rings" },
+	};
+
+	(void)state;
+	clock_gettime(CLOCK_MONOTONIC, &stopped);
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		struct load_engine_options o = {
+			.kind = row[i].kind, .store = tree, .in_flight = 8, .threads = 3
+		};
+		struct load_engine *e = NULL;
+
+		if (load_engine_new(&o, &e, NULL) == -ENOTSUP)
+			continue;
+		if (row[i].kind == LOAD_AUTO && !strstr(detail_of(e), "registered"))
+			goto next; /* without rings here */
+		for (int again = 0; again < 3; again++) {
+			fail_to_open(e);
+			passed += again > 0; /* the rest takes longer than the one before */
+			assert_int_equal(read_one(e, "d/4097", 0, 4097, 4097), 4097);
+			assert_non_null(strstr(detail_of(e), row[i].some));
+			assert_non_null(strstr(detail_of(e), "too few descriptors"));
+			passed += 1 + again * 3;
+			assert_int_equal(read_one(e, "d/4097", 0, 4097, 4097), 4097);
+			if (strncmp(detail_of(e), row[i].all, strlen(row[i].all)) != 0)
+				fail_msg("'%s' does not begin with '%s'", detail_of(e), row[i].all);
+			assert_null(strstr(detail_of(e), "too few descriptors"));
+		}
+		read_many(e, 200);
+	next:
+		load_engine_free(e);
+	}
+}
+
+/* As file systems in user space may have it. It says nothing about the descriptors here. */
+static void a_read_that_fails_for_want_of_descriptors_is_an_error_like_any(void **state)
+{
+	struct load_engine_options o = {
+		.kind = LOAD_THREADS, .store = tree, .in_flight = 4, .threads = 2
+	};
+	struct load_engine *e = NULL;
+	size_t before;
+
+	(void)state;
+	assert_int_equal(load_engine_new(&o, &e, NULL), 0);
+	assert_int_equal(read_one(e, "d/4096", 0, 4096, 4096), 4096);
+	before = count_open();
+	for (int i = 0; i < 3; i++) {
+		fault_arm(&other_fault, FAULT_PREAD, 1, FAULT_ONCE, EMFILE);
+		assert_int_equal(read_one(e, "d/4096", 0, 4096, 4096), -EMFILE);
+		assert_int_equal(other_fault.nr, 1); /* it was not retried */
+	}
+	fault_disarm(&other_fault);
+	assert_int_equal(count_open(), before);
+	assert_null(strstr(detail_of(e), "too few descriptors"));
+	assert_int_equal(read_one(e, "d/4096", 0, 4096, 4096), 4096);
+	load_engine_free(e);
+}
+
 static void an_engine_is_freed_with_requests_in_flight(void **state)
 {
 	struct load_request *r[50];
@@ -1224,6 +1323,79 @@ static void no_memory_is_an_error_and_nothing_is_left(void **state)
 	}
 }
 
+static void one_thread_with_a_ring_is_the_owner(void **state)
+{
+	struct load_engine_options o = {
+		.kind = LOAD_URING, .store = tree, .in_flight = 8, .threads = 1
+	};
+	struct load_engine *e = NULL;
+
+	(void)state;
+	if (load_engine_new(&o, &e, NULL) == -ENOTSUP)
+		return;
+	limit_threads(0);
+	busy = true;
+	helped = 0;
+	for (int i = 0; i < 5; i++)
+		read_many(e, 64);
+	assert_int_equal(thread_fault.nr, 0); /* none was requested */
+	assert_int_equal(helped, 0);
+	assert_null(strstr(detail_of(e), "thread"));
+	load_engine_free(e);
+}
+
+/* What a thread with a descriptor table of its own must not do is known from outside the library:
+ * a preloaded library that follows descriptors, or files that are flushed when a copy is closed. */
+static void threads_share_the_table_of_files_if_others_depend_on_it(void **state)
+{
+	static const struct {
+		const char *preloaded;
+		int type, flags;
+		bool own;
+	} row[] = {
+		{ NULL, 0, O_WRONLY, true },
+		{ "", 0, O_WRONLY, true },
+		{ "/usr/lib/libjemalloc.so.2", 0, O_WRONLY, true },
+		{ "/opt/libdarshan.so", 0, O_WRONLY, false },
+		{ NULL, 0x65735546, O_WRONLY, false }, /* FUSE */
+		{ NULL, 0x6969, O_RDWR, false },       /* NFS */
+		{ NULL, 0x6969, O_RDONLY, true },
+	};
+	struct load_engine_options o = {
+		.kind = LOAD_THREADS, .in_flight = 4, .threads = 2, .own_files = true
+	};
+	char path[100];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/d/1", dir);
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		struct load_engine *e = NULL;
+		int fd = open(path, row[i].flags | O_CLOEXEC);
+		bool own;
+
+		assert_true(fd >= 0);
+		typed_fd = fd;
+		type_of_fd = row[i].type;
+		if (row[i].preloaded)
+			setenv("LD_PRELOAD", row[i].preloaded, 1);
+		/* What is open after the root is not copied at all. */
+		assert_int_equal(store_open(dir, NULL, &o.store, NULL), 0);
+		assert_int_equal(load_engine_new(&o, &e, NULL), 0);
+		unsetenv("LD_PRELOAD");
+		read_many(e, 50);
+		own = strstr(detail_of(e), "with a table of open files");
+		load_engine_free(e);
+		store_close(o.store);
+		close(fd);
+		if (i == 0 && !own) {
+			print_message("not tested here: threads have no tables of their own\n");
+			return;
+		}
+		if (own != row[i].own)
+			fail_msg("row %zu: %d", i, own);
+	}
+}
+
 /* ---- Other stores ---- */
 
 static void a_null_store_is_read_by_threads(void **state)
@@ -1447,6 +1619,8 @@ int main(void)
 		TEST(help_that_cannot_be_had_is_done_without),
 		TEST(few_descriptors_make_it_slow_and_not_wrong),
 		TEST(no_descriptor_at_all_is_an_error_of_each_request),
+		TEST(threads_that_lacked_descriptors_read_again_later),
+		TEST(a_read_that_fails_for_want_of_descriptors_is_an_error_like_any),
 		TEST(an_engine_is_freed_with_requests_in_flight),
 		TEST(requests_that_share_a_file_read_it_though_it_is_replaced),
 		TEST(many_requests_share_a_file_at_once),
@@ -1461,6 +1635,8 @@ int main(void)
 		TEST(the_most_in_flight_works),
 		TEST(file_systems_that_refuse_direct_reads_are_named),
 		TEST(threads_that_do_not_start_are_done_without),
+		TEST(one_thread_with_a_ring_is_the_owner),
+		TEST(threads_share_the_table_of_files_if_others_depend_on_it),
 		TEST(no_memory_is_an_error_and_nothing_is_left),
 		TEST(a_null_store_is_read_by_threads),
 		TEST(what_takes_no_time_is_read_by_the_owner),

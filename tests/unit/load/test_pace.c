@@ -170,6 +170,41 @@ static void what_was_requested_or_cannot_be_had_is_kept_to(void **state)
 	assert_int_equal(after(&p, &w, 20), 0);
 }
 
+static void what_can_be_had_again_is_used_again(void **state)
+{
+	struct pace_limits limits = { .in_flight = 64, .most = PACE_MAX, .fixed = 7 };
+	struct pace p;
+	struct world w;
+
+	(void)state;
+	pace_init(&p, &limits, 16, 0);
+	limits = p.is;
+	pace_limit(&p, 1);
+	assert_int_equal(p.wanted, 1);
+	pace_set_limits(&p, &limits);
+	assert_int_equal(p.wanted, 7);
+	p = pace_of(16, 64, true, &w);
+	limits = p.is;
+	pace_limit(&p, 0);
+	assert_int_equal(after(&p, &w, 20), 0);
+	pace_set_limits(&p, &limits);
+	assert_int_equal(after(&p, &w, 10), 15);
+}
+
+/* A thread has become busy while the sums were taken, which is a little less than was seen. */
+static void a_sum_that_is_less_than_before_is_no_long_time(void **state)
+{
+	struct world w;
+	struct pace p = pace_of(16, 64, false, &w);
+
+	(void)state;
+	after(&p, &w, 10);
+	w.requests = 0;
+	w.sums.busy -= 1000;
+	w.cpu = 0;
+	assert_int_equal(step(&p, &w), 16); /* it would be less if they had no cores */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -180,6 +215,8 @@ int main(void)
 		cmocka_unit_test(threads_whose_cores_are_taken_end),
 		cmocka_unit_test(reads_that_wait_do_not_take_more_than_all_cores),
 		cmocka_unit_test(what_was_requested_or_cannot_be_had_is_kept_to),
+		cmocka_unit_test(what_can_be_had_again_is_used_again),
+		cmocka_unit_test(a_sum_that_is_less_than_before_is_no_long_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
