@@ -554,7 +554,16 @@ static bool place_waiting(struct shoal_loader *l)
 	return true;
 }
 
-/* With the lock held, which it releases meanwhile. */
+/* With the lock held: whether all reads of the batches that have memory were submitted, and the
+ * engine has room for more. */
+static bool is_room(const struct shoal_loader *l)
+{
+	return l->next_submit == l->next_fill &&
+	       load_engine_pending(l->engine) < load_engine_depth(l->engine);
+}
+
+/* With the lock held, which it releases meanwhile. A batch gets its memory when its reads can be
+ * submitted: so a fast consumer is served from little memory, which stays in caches. */
 static void fill_more(struct shoal_loader *l)
 {
 	while (l->rc == 0 && l->running == l->wanted) {
@@ -563,7 +572,7 @@ static void fill_more(struct shoal_loader *l)
 			return;
 		/* Filling released the lock: a batch given back meanwhile must count below. */
 		free_rooms(l);
-		if (l->running == l->wanted && !place_waiting(l))
+		if (!is_room(l) || (l->running == l->wanted && !place_waiting(l)))
 			return;
 	}
 }
@@ -616,8 +625,11 @@ void *load_ahead(void *arg)
 		if (l->running != l->wanted && load_engine_pending(l->engine) == 0)
 			begin_epoch(l);
 		if (l->running == l->wanted) {
-			fill_more(l);
-			submit_more(l);
+			do {
+				fill_more(l);
+				submit_more(l);
+			} while (l->waiting && !l->blocked && l->rc == 0 && is_room(l) &&
+				 l->running == l->wanted);
 			finish_batches(l);
 		}
 		if (load_engine_pending(l->engine) > 0 && !l->broken) {

@@ -736,6 +736,53 @@ static void batches_of_a_limit_are_given_back_in_any_order(void **state)
 	}
 }
 
+/* How many batches of the ring have this state. */
+static unsigned count_batches(struct shoal_loader *l, enum load_batch_state state)
+{
+	unsigned nr = 0;
+
+	pthread_mutex_lock(&l->lock);
+	for (uint32_t i = 0; i < l->nr_ring; i++)
+		nr += l->ring[i].state == state;
+	pthread_mutex_unlock(&l->lock);
+	return nr;
+}
+
+/* With 2 reads at a time, of batches of 64: two that are not complete, and one that has begun. */
+static void batches_get_memory_when_their_reads_can_begin(void **state)
+{
+	struct shoal_load_options o = { .store = "null:size=100,delay_us=100",
+					.prefetch = 8,
+					.in_flight = 2 };
+	struct shoal_catalog *cat;
+	struct shoal_loader *l;
+	struct test_list list = { 0 };
+	const struct shoal_batch *b;
+	unsigned most = 0;
+
+	(void)state;
+	for (size_t i = 0; i < 64 * 20; i++)
+		list_addf(&list, "%04zu", i);
+	for (size_t i = 0; i < list.nr; i++)
+		list.entry[i].size = 100;
+	cat = catalog_of(&list, true, 1);
+	l = loader_of(cat, NULL, 64, o);
+	begin(l, 0);
+	/* Whether or not they are taken, they are read, in the end all that there is room for. */
+	for (int i = 0; i < 60000 && count_batches(l, BATCH_READY) < 9; i++) {
+		most = (unsigned)u64_max(most, count_batches(l, BATCH_FILLING));
+		usleep(300);
+	}
+	assert_int_equal(count_batches(l, BATCH_READY), 9);
+	assert_in_range(most, 1, 3);
+	b = next(l);
+	shoal_loader_give_back(l, b);
+	assert_int_equal(read_on(l, false), 64 * 19);
+	shoal_loader_close(l);
+	shoal_catalog_close(cat);
+	list_release(&list);
+}
+
 /* As for Python, whose views of a batch cannot be taken back. */
 static void a_caller_that_cannot_give_back_may_exceed_the_limit(void **state)
 {
@@ -997,6 +1044,7 @@ int main(void)
 		TEST(who_holds_what_the_next_batch_needs_is_told),
 		TEST(a_batch_given_back_while_the_next_is_filled_makes_room_for_it),
 		TEST(batches_of_a_limit_are_given_back_in_any_order),
+		TEST(batches_get_memory_when_their_reads_can_begin),
 		TEST(a_caller_that_cannot_give_back_may_exceed_the_limit),
 		TEST(pieces_fit_into_any_limit_that_holds_one),
 		TEST(a_limit_below_one_page_is_refused),
