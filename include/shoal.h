@@ -1187,7 +1187,8 @@ SHOAL_CHECKED int shoal_batches_resume(const struct shoal_column *column,
  * Reads the samples of a rank's epoch, in the order's sequence, with many reads in flight. Each
  * loader has one engine and one thread. Its memory depends on the bytes of the batches in flight,
  * not on the largest sample. Every byte of an epoch is read from the store in that epoch. A loader
- * belongs to one thread, except for shoal_loader_give_back().
+ * belongs to one thread, except for shoal_loader_next() and shoal_loader_give_back(): several
+ * threads may take batches of one epoch, each of which goes to one of them.
  */
 struct shoal_loader;
 
@@ -1318,7 +1319,8 @@ SHOAL_CHECKED int shoal_loader_epoch(struct shoal_loader *loader, uint64_t epoch
  * The next batch: 1, 0 at the end of the epoch, or an error, which ends the epoch: without
  * skip_errors, that of the first sample in sequence that could not be read. Up to `prefetch` + 1
  * batches may be held at once, or as many as leave room for the next one in `memory`; one more
- * returns -EBUSY and ends nothing.
+ * returns -EBUSY and ends nothing. If several threads take batches, each holds one at least for a
+ * moment, so `prefetch` is at least their number; all of them get the 0 or the error.
  */
 SHOAL_CHECKED int shoal_loader_next(struct shoal_loader *loader,
 				    const struct shoal_batch **ret_batch, struct shoal_err *err);
@@ -1358,8 +1360,9 @@ struct shoal_load_stats {
 	const char *engine_detail;  /* how many threads and why. Lent until the next call */
 	char first_errors[10][192]; /* messages of the first errors */
 	/*
-	 * Of successful reads: from the request to the end; of that, until the file was open, and
-	 * the rest. Pieces count separately; for stores that open nothing, `open` is empty.
+	 * Of successful reads: from when they began, without the time in a queue of Shoal's own, to
+	 * the end; of that, until the file was open, and the rest. Pieces count separately; for
+	 * stores that open nothing, `open` is empty.
 	 */
 	struct shoal_latency latency, open, read;
 };

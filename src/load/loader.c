@@ -3,7 +3,6 @@
  * of the loader reads ahead (ahead.c). It fills a ring of batches, whose samples are read into
  * buffers of the pool (pool.h).
  */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -541,15 +540,22 @@ static int check_memory(struct shoal_loader *l, struct shoal_err *err)
 		       l->nr_held);
 }
 
+/* With the lock held: whether all batches of the epoch were taken. */
+static bool at_end(const struct shoal_loader *l)
+{
+	return l->all_filled && l->next_take == l->next_fill;
+}
+
 /* With the lock held: wait until the next batch is ready, the epoch ended early, or an error
- * occurred. */
+ * occurred; or, without a batch, until other threads have taken the last one. */
 static int wait_for_batch(struct shoal_loader *l, struct load_batch **ret_batch,
 			  struct shoal_err *err)
 {
 	uint64_t start = 0;
 	int rc = 0;
 
-	while (rc == 0 && l->rc == 0) {
+	*ret_batch = NULL;
+	while (rc == 0 && l->rc == 0 && !at_end(l)) {
 		*ret_batch = load_batch_of(l, l->next_take);
 		if (*ret_batch && (*ret_batch)->state == BATCH_READY)
 			break;
@@ -557,6 +563,7 @@ static int wait_for_batch(struct shoal_loader *l, struct load_batch **ret_batch,
 		if (rc < 0 || l->rc < 0)
 			break;
 		start = start ? start : clock_now();
+		*ret_batch = NULL; /* another thread may take it meanwhile */
 		rc = loader_wait(l, err);
 	}
 	l->stats.wait_ns += start ? clock_now() - start : 0;
@@ -577,12 +584,6 @@ static void check_batch(struct shoal_loader *l, const struct load_part *p)
 	}
 }
 
-/* With the lock held: whether all batches of the epoch were taken. */
-static bool at_end(const struct shoal_loader *l)
-{
-	return l->all_filled && l->next_take == l->next_fill;
-}
-
 /* With the lock held, in an epoch. */
 static int take_next(struct shoal_loader *l, const struct shoal_batch **ret_batch,
 		     struct shoal_err *err)
@@ -593,10 +594,8 @@ static int take_next(struct shoal_loader *l, const struct shoal_batch **ret_batc
 
 	if (stop_requested(l->options.stop))
 		return err_set(err, -ECANCELED, "interrupted");
-	if (l->rc == 0 && at_end(l))
-		return 0;
 	/* Then no batch of the ring can become ready, if each has a part that is held. */
-	if (l->rc == 0 && l->nr_held == l->nr_ring)
+	if (l->rc == 0 && !at_end(l) && l->nr_held == l->nr_ring)
 		return err_set(err, -EBUSY, "all %u batches are held: give some back first",
 			       l->nr_ring);
 	rc = wait_for_batch(l, &b, err);
@@ -606,7 +605,8 @@ static int take_next(struct shoal_loader *l, const struct shoal_batch **ret_batc
 		check_batch(l, &b->part[b->nr_taken]);
 	if (l->rc < 0)
 		return err_set_as(err, l->rc, &l->err, "%s", l->err.msg);
-	assert(b); /* there is a batch, or an error */
+	if (!b)
+		return 0; /* the epoch has ended */
 	p = &b->part[b->nr_taken++];
 	p->held = true;
 	l->nr_held++;
@@ -614,6 +614,8 @@ static int take_next(struct shoal_loader *l, const struct shoal_batch **ret_batc
 		b->state = BATCH_HELD;
 		l->next_take++;
 	}
+	if (at_end(l))
+		pthread_cond_broadcast(&l->news);
 	count_delivered(l, p);
 	*ret_batch = &p->public;
 	return 1;
