@@ -1,8 +1,14 @@
 /*
  * pread_loop - what a careful person writes by hand: threads that take the next file of a list,
- *open it, read it whole, and close it. A peer of the loader, so nothing here is Shoal's.
+ * open it, read it whole, and close it. A peer of the loader, so nothing here is Shoal's.
  *
- *	find DIR -type f -printf '%p\t%s\n' | shuf | pread_loop THREADS direct|buffered
+ *	find DIR -type f -printf '%p\t%s\n' | shuf | pread_loop THREADS direct|buffered [MB
+ *[ROUNDS]]
+ *
+ * Each thread reads into one buffer again and again, which stays in its caches. With MB, the
+ * buffers of all threads have so many megabytes together, and each thread goes through its part, as
+ * it must if somebody else uses what was read. ROUNDS: the list is read so often, 1 if it is
+ *absent; the fastest is printed.
  *
  * Prints files a second, MB a second, and microseconds of CPU a file.
  */
@@ -13,11 +19,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 #define ALIGN       4096u
+#define HUGE_PAGE   ((size_t)2 << 20)
 #define THREADS_MAX 256
 #define READ_MAX    ((size_t)8 << 20) /* one call: what is larger is read in parts */
 
@@ -27,7 +35,7 @@ struct file {
 };
 
 static struct file *file;
-static size_t nr_files;
+static size_t nr_files, ring; /* bytes of a thread's buffers; 0: one buffer */
 static atomic_size_t next_file;
 static int open_flags = O_RDONLY | O_CLOEXEC;
 static _Atomic uint64_t nr_bytes;
@@ -62,6 +70,12 @@ static void read_list(void)
 	free(line);
 }
 
+/* Bytes that are read for @size, in whole pages. */
+static size_t whole(size_t size)
+{
+	return (size + ALIGN - 1) / ALIGN * ALIGN;
+}
+
 static void read_file(const struct file *f, uint8_t *buf)
 {
 	int fd = open(f->path, open_flags);
@@ -73,8 +87,8 @@ static void read_file(const struct file *f, uint8_t *buf)
 	while (got < f->size && n > 0) {
 		size_t want = f->size - got < READ_MAX ? f->size - got : READ_MAX;
 
-		want = (want + ALIGN - 1) / ALIGN * ALIGN;
-		n = pread(fd, buf, want, (off_t)got);
+		want = whole(want);
+		n = pread(fd, ring ? buf + got : buf, want, (off_t)got);
 		got += n > 0 ? (size_t)n : 0;
 	}
 	if (got != f->size)
@@ -83,12 +97,17 @@ static void read_file(const struct file *f, uint8_t *buf)
 	nr_bytes += got;
 }
 
-static void *run(void *buf)
+static void *run(void *arg)
 {
-	size_t i;
+	uint8_t *buf = arg;
+	size_t i, at = 0;
 
-	while ((i = atomic_fetch_add(&next_file, 1)) < nr_files)
-		read_file(&file[i], buf);
+	while ((i = atomic_fetch_add(&next_file, 1)) < nr_files) {
+		if (at + whole(file[i].size) > ring)
+			at = 0;
+		read_file(&file[i], buf + at);
+		at += ring ? whole(file[i].size) : 0;
+	}
 	return NULL;
 }
 
@@ -109,30 +128,60 @@ static double cpu_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
-int main(int argc, char **argv)
+/* Huge pages that are touched already, as a loader's memory is after a moment. */
+static uint8_t *take_buffer(void)
+{
+	size_t len = ring > READ_MAX + ALIGN ? ring : READ_MAX + ALIGN;
+	uint8_t *buf;
+
+	for (size_t i = 0; ring && i < nr_files; i++)
+		if (whole(file[i].size) > ring)
+			die("the buffers are smaller than ", file[i].path);
+	len = (len + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	buf = aligned_alloc(HUGE_PAGE, len);
+	if (!buf)
+		die("out of memory", "");
+	madvise(buf, len, MADV_HUGEPAGE);
+	memset(buf, 1, ring);
+	return buf;
+}
+
+/* Read all files once. */
+static void read_all(int nr, uint8_t *const *buf)
 {
 	pthread_t thread[THREADS_MAX];
-	int nr = argc == 3 ? atoi(argv[1]) : 0;
-	double start, cpu;
 
-	if (nr < 1 || nr > THREADS_MAX)
-		die("usage: pread_loop THREADS direct|buffered < LIST", "");
-	if (strcmp(argv[2], "direct") == 0)
-		open_flags |= O_DIRECT;
-	read_list();
-	start = seconds();
-	cpu = cpu_seconds();
-	for (int i = 0; i < nr; i++) {
-		void *buf = aligned_alloc(ALIGN, READ_MAX + ALIGN);
-
-		if (!buf || pthread_create(&thread[i], NULL, run, buf) != 0)
+	next_file = 0;
+	for (int i = 0; i < nr; i++)
+		if (pthread_create(&thread[i], NULL, run, buf[i]) != 0)
 			die("cannot start a thread", "");
-	}
 	for (int i = 0; i < nr; i++)
 		pthread_join(thread[i], NULL);
+}
+
+int main(int argc, char **argv)
+{
+	int nr = argc >= 3 && argc <= 5 ? atoi(argv[1]) : 0, rounds = argc > 4 ? atoi(argv[4]) : 1;
+	uint8_t *buf[THREADS_MAX];
+	double start, cpu, nr_read;
+
+	if (nr < 1 || nr > THREADS_MAX || rounds < 1)
+		die("usage: pread_loop THREADS direct|buffered [MB [ROUNDS]] < LIST", "");
+	if (strcmp(argv[2], "direct") == 0)
+		open_flags |= O_DIRECT;
+	if (argc > 3)
+		ring = (size_t)strtoull(argv[3], NULL, 10) * 1000000 / (size_t)nr / ALIGN * ALIGN;
+	read_list();
+	for (int i = 0; i < nr; i++)
+		buf[i] = take_buffer();
+	start = seconds();
+	cpu = cpu_seconds();
+	for (int i = 0; i < rounds; i++)
+		read_all(nr, buf);
 	start = seconds() - start;
 	cpu = cpu_seconds() - cpu;
-	printf("%.1f\t%.2f\t%.3f\n", (double)nr_files / start, (double)nr_bytes / start * 1e-6,
-	       cpu * 1e6 / (double)nr_files);
+	nr_read = (double)nr_files * rounds;
+	printf("%.1f\t%.2f\t%.3f\n", nr_read / start, (double)nr_bytes / start * 1e-6,
+	       cpu * 1e6 / nr_read);
 	return 0;
 }
