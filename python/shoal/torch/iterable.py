@@ -281,7 +281,8 @@ class ShoalIterable(Skips, IterableDataset):
         return self._loader
 
     def _finish(self, batch):
-        if batch.errors.any():  # keep_going=True
+        failed = batch.errors.any()
+        if failed:  # keep_going=True
             for sample in batch:
                 if sample.error:
                     name = self.catalog.name(self.catalog.locate(sample.id)[0])
@@ -291,6 +292,9 @@ class ShoalIterable(Skips, IterableDataset):
             rows, lengths = torch.from_numpy(batch.stack()), torch.from_numpy(batch.lengths.copy())
             good = torch.from_numpy(batch.errors == 0)
             return (rows, lengths) if good.all() else (rows[good], lengths[good])
+        plain = self.output == "tensors" and self.transform is None and not self.with_name and not self.with_id
+        if plain and not failed and batch.lengths.all():  # half of the time that the general way takes
+            return Tensors([torch.frombuffer(sample, dtype=torch.uint8) for sample in batch.handle])
         items = []
         for sample in batch:
             if sample.error:
@@ -304,7 +308,6 @@ class ShoalIterable(Skips, IterableDataset):
                     raise
                 self._nr_failed += 1
                 self._left_out.add(sample.id, e, self.catalog)
-        plain = self.output == "tensors" and self.transform is None and not self.with_name and not self.with_id
         return Tensors(items) if plain else items
 
     def _keep_audit(self, worker, workers, at, audit):
