@@ -151,16 +151,16 @@ def check_json(path, text):
 
 
 def result_names():
-    """The names of the files of results, as src/run/folder.c has them."""
-    text = open(os.path.join(ROOT, "src/run/folder.c"), encoding="utf-8").read()
-    return set(re.findall(r'^\t\[RUN_FILE_\w+\] = \{ "([^"]+)"', text, re.M))
+    """The names of the files of results, as src/base/results.h has them."""
+    text = open(os.path.join(ROOT, "src/base/results.h"), encoding="utf-8").read()
+    return set(re.findall(r'^#define RESULTS_\w+ +"([\w.]+)"', text, re.M))
 
 
 def check_results(path, text, names):
-    if path not in ("src/run/folder.c", "src/report/layout.h"):
+    if path not in ("src/base/results.h", "src/report/layout.h"):
         for number, line in enumerate(text.split("\n"), 1):
             for name in names.intersection(re.findall(r'"([\w.]+)"', line)):
-                yield f"{path}:{number}: \"{name}\" is named by run/folder.h"
+                yield f"{path}:{number}: \"{name}\" is named by base/results.h"
 
 
 def check_words(path, text):

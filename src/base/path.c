@@ -1,6 +1,7 @@
 #include "base/path.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,34 @@ void path_remove_empty(const char *path, unsigned nr)
 			return;
 }
 
+bool path_is_inside(const char *path, const char *dir)
+{
+	char top[PATH_MAX], part[PATH_MAX], full[PATH_MAX];
+	size_t len;
+
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+		return false;
+	if (!realpath(dir, top)) { /* it will be made */
+		len = strlen(dir);
+		return strncmp(path, dir, len) == 0 && (path[len] == '\0' || path[len] == '/');
+	}
+	while (!realpath(*part ? part : ".", full))
+		if (errno != ENOENT || !*part)
+			return false;
+		else
+			(void)path_cut_last(part);
+	len = strlen(top);
+	return strncmp(full, top, len) == 0 &&
+	       (full[len] == '\0' || full[len] == '/' || top[len - 1] == '/');
+}
+
+bool path_has_end(const char *path, const char *end)
+{
+	size_t len = strlen(path), end_len = strlen(end);
+
+	return len >= end_len && strcmp(path + len - end_len, end) == 0;
+}
+
 static bool is_partial(const char *base, size_t len)
 {
 	static const char end[] = ".partial";
@@ -147,16 +176,33 @@ size_t path_list_prefix(const char *name, size_t len)
 	return name[len - 1] == '/' ? 0 : len;
 }
 
+size_t path_folder_len(const char *name, size_t len)
+{
+	const char *slash = memrchr(name, '/', len);
+
+	return slash ? (size_t)(slash - name) + 1 : 0;
+}
+
+bool path_in_folder(const char *name, size_t folder, const char *which)
+{
+	size_t len = strlen(which);
+
+	return folder > len && memcmp(name + folder - 1 - len, which, len) == 0 &&
+	       (folder == len + 1 || name[folder - 2 - len] == '/');
+}
+
 bool path_compare_own(const char *name, size_t len)
 {
-	static const char *const own[] = { ".shoal-dataset", ".shoal-lock", "catalog.shoal",
-					   "catalog-train.shoal", "catalog-valid.shoal" };
-	const char *slash = memrchr(name, '/', len);
-	const char *base = slash ? slash + 1 : name;
+	static const char *const own[] = { ".shoal-dataset",      ".shoal-lock",
+					   "catalog.shoal",       "catalog-train.shoal",
+					   "catalog-valid.shoal", ".sweep.lock" };
+	size_t folder = path_folder_len(name, len);
+	const char *base = name + folder;
 
-	len -= (size_t)(base - name);
+	len -= folder;
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
 		if (len == strlen(own[i]) && memcmp(base, own[i], len) == 0)
 			return true;
-	return len > 0 && (is_partial(base, len) || is_note_of_lists(base, len));
+	return len > 0 && (is_partial(base, len) || is_note_of_lists(base, len) ||
+			   path_in_folder(name, folder, ".shoal-run"));
 }

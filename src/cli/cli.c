@@ -277,27 +277,36 @@ int cli_no_such_name(const char *command, const char *path, const struct shoal_c
 				: "");
 }
 
-int cli_check_directory(const char *command, const char *path)
+int cli_try_output(const char *path, struct shoal_err *err)
 {
 	const char *local = store_local_path(path);
 	struct stat st;
 	char *dir;
-	int status = CLI_OK;
+	int rc = 0;
 
 	if (!local)
-		return CLI_OK;
+		return 0;
 	if (stat(local, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
-		return cli_fail(command, "cannot write '%s': it is not a regular file", path);
+		return err_set(err, -EINVAL, "cannot write '%.500s': it is not a regular file",
+			       path);
 	dir = path_dir(local);
 	if (!dir)
-		return cli_fail(command, "out of memory");
+		return err_set(err, -ENOMEM, "out of memory");
 	if (access(dir, F_OK) < 0)
-		status = cli_fail(command, "cannot write '%s': there is no directory '%s'", path,
-				  dir);
+		rc = err_set(err, -ENOENT, "cannot write '%.500s': there is no directory '%.500s'",
+			     path, dir);
 	else if (access(dir, W_OK) < 0)
-		status = cli_fail(command, "cannot write '%s': %s", path, strerror(errno));
+		rc = err_set_errno(err, err_errno(), "cannot write '%.500s'", path);
 	free(dir);
-	return status;
+	return rc;
+}
+
+int cli_check_directory(const char *command, const char *path)
+{
+	struct shoal_err err = { "" };
+
+	return cli_try_output(path, &err) < 0 ? cli_fail(command, "%s", cli_words(command, &err))
+					      : CLI_OK;
 }
 
 int cli_keep_foreign(const char *command, const char *path, const char *what, const char *mark,

@@ -83,9 +83,12 @@ int cli_no_such_name(const char *command, const char *path, const struct shoal_c
 		     const char *name);
 
 /*
- * Whether a file may be written at @path or at a file URI: CLI_OK, or CLI_FAILED after printing
- * what is wrong with it or with its directory. Buckets are not checked.
+ * Whether a file may be written at @path or at a file URI; otherwise an error that says what is
+ * wrong with it or with its directory. Buckets are not checked.
  */
+int cli_try_output(const char *path, struct shoal_err *err) MUST_USE;
+
+/* The same: CLI_OK, or CLI_FAILED after printing the error. */
 int cli_check_directory(const char *command, const char *path) MUST_USE;
 
 /*

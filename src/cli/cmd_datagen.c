@@ -77,6 +77,8 @@ static int take_words(int nr, char **words, struct cmd_datagen_arguments *a)
 		return cli_usage("datagen", "--dry-run has nothing to --listen for");
 	if (a->layout.kind == LAYOUT_PLAIN && !a->dry_run)
 		a->record.results = a->results;
+	if (cli_layout_check_place("datagen", &a->layout, a->results, a->o.data) != CLI_OK)
+		return CLI_FAILED;
 	a->o.mode = a->resume ? DATAGEN_RESUME : a->verify ? DATAGEN_VERIFY : DATAGEN_WRITE;
 	a->o.check_all = a->verify;
 	if (a->no_catalog)

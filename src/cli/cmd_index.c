@@ -564,6 +564,20 @@ static int cmd_index_print_failure(const struct index_arguments *a, const struct
 	return CLI_FAILED;
 }
 
+/* Rank 0. Listings find out by the ending of its name that a catalog is not a file of the dataset.
+ */
+static void index_warn_of_name(const struct index_arguments *a)
+{
+	const char *data = a->kind == INDEX_TREE ? store_local_path(a->source) : NULL;
+	const char *path = store_local_path(a->options.output);
+
+	if (data && path && !path_has_end(path, ".cat") && !path_has_end(path, ".shoal") &&
+	    path_is_inside(path, data))
+		cli_warn("index",
+			 "the catalog lies inside the data, and its name does not end in .cat or "
+			 ".shoal: other listings will take it for a file of the dataset");
+}
+
 int cmd_index_start(void *arguments, int nr, char **words)
 {
 	struct index_arguments *a = arguments;
@@ -605,7 +619,9 @@ int cmd_index_start(void *arguments, int nr, char **words)
 	(void)cli_record_end(&a->record, "index"); /* after a failure */
 	if (rc < 0)
 		status = cmd_index_print_failure(a, telling.place, rc, &err);
-	else if (telling.place->rank == 0)
+	else if (telling.place->rank == 0 && !a->dry_run)
+		index_warn_of_name(a);
+	if (rc == 0 && telling.place->rank == 0)
 		print_result(a, a->dry_run ? &trial : NULL, &result,
 			     clock_seconds() - telling.progress.start);
 	if (a->dry_run)

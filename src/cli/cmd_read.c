@@ -369,10 +369,9 @@ static int cmd_read_try(struct cmd_read_arguments *a)
 		status = cli_usage("read", "'%s': %s", a->path, cli_words("read", &err));
 	else if (cli_check_samples(cat, &err) < 0)
 		status = cli_fail("read", "'%s': %s", a->path, cli_words("read", &err));
-	else if (cli_record_check(&a->record, "read", &err) < 0)
+	else if (cli_record_check(&a->record, "read", &err) < 0 ||
+		 cli_trace_try(&a->traces, a->load.store ? a->load.store : info.root, &err) < 0)
 		status = cli_fail("read", "%s", cli_words("read", &err));
-	else
-		status = cli_trace_try(&a->traces, "read");
 	if (status == CLI_OK)
 		cli_note("read", "%s sample%s of %s file%s in '%s' would be read per epoch",
 			 count_in_words(info.nr_samples).text, plural(info.nr_samples),

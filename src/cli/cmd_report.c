@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/mark.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
@@ -57,8 +58,7 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 		while (len > 1 && words[i][len - 1] == '/')
 			words[i][--len] = '\0';
 	}
-	if (cli_keep_foreign("report", path, "a report", "<title>Shoal report</title>", a->force) !=
-	    CLI_OK)
+	if (cli_keep_foreign("report", path, "a report", MARK_OF_PAGE, a->force) != CLI_OK)
 		return CLI_FAILED;
 	if (a->dry_run)
 		return report_try((const char *const *)words, nr, path, a->json, now);
@@ -76,7 +76,8 @@ static int cmd_report_run(void *arguments, int nr, char **words)
 
 static const struct cli_option options[] = {
 	CLI_TEXT('o', "output", "FILE", offsetof(struct cmd_report_arguments, output),
-		 "write the page here (default: report.html, whose name is printed)"),
+		 "write the page here (default: report.html, whose name is printed). Listings of a "
+		 "folder with data leave out pages whose names end in report.html"),
 	CLI_FLAG(0, "force", offsetof(struct cmd_report_arguments, force),
 		 "replace a file that is not a report"),
 	CLI_FLAG(0, "dry-run", offsetof(struct cmd_report_arguments, dry_run),

@@ -110,7 +110,7 @@ static int cmd_run_check_layout(const struct cmd_run_arguments *a)
 		return cli_usage("run",
 				 "--resume cannot be combined with --results-layout mlpstorage: a "
 				 "run that was interrupted does not count, start again");
-	return CLI_OK;
+	return cli_layout_check_place("run", &a->layout, a->results, a->data);
 }
 
 /* ---- Output during the run; by rank 0, except for stalled reads ---- */
@@ -480,11 +480,14 @@ static int print_plan(const struct cmd_run_state *c, struct shoal_err *err)
 	int rc = c->a.force || c->a.layout.kind != LAYOUT_PLAIN
 			 ? 0
 			 : run_folder_check(c->a.results, c->a.resume, err);
+	const char *data = c->a.data ? c->a.data : c->a.load.store;
 
+	if (rc == 0)
+		rc = cli_trace_try(&c->a.traces, data, err);
 	if (rc < 0)
 		return rc;
-	run_begin_print(c->workload, c->a.accelerators * (uint64_t)c->place->size,
-			c->a.data ? c->a.data : c->a.load.store, c->a.results);
+	run_begin_print(c->workload, c->a.accelerators * (uint64_t)c->place->size, data,
+			c->a.results);
 	return 0;
 }
 

@@ -1,6 +1,8 @@
 #include "cli/layout_options.h"
 
+#include "base/path.h"
 #include "cli/hints.h"
+#include "store/uri.h"
 
 #define AT(field) offsetof(struct cli_layout, field)
 
@@ -47,6 +49,20 @@ bool cli_layout_check(const char *command, void *layout)
 		return true;
 	cli_usage(command, "%s", cli_words(command, &err));
 	return false;
+}
+
+int cli_layout_check_place(const char *command, const struct cli_layout *l, const char *results,
+			   const char *data)
+{
+	const char *dir =
+		l->kind != LAYOUT_PLAIN && results && data ? store_local_path(data) : NULL;
+
+	if (!dir || !path_is_inside(results, dir))
+		return CLI_OK;
+	return cli_fail(command,
+			"'%s' lies inside the data, where listings would take a tree of results "
+			"for files of the dataset: choose another folder",
+			results);
 }
 
 struct layout cli_layout_of(const struct cli_layout *l, const char *root)

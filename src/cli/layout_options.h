@@ -26,6 +26,11 @@ bool cli_layout_check(const char *command, void *layout) MUST_USE;
 		.options = cli_layout_options, .base = (base_), .check = cli_layout_check \
 	}
 
+/* CLI_OK, or CLI_FAILED after a message: only plain folders of results may lie inside the data, as
+ * listings recognise nothing else. @data may be NULL. */
+int cli_layout_check_place(const char *command, const struct cli_layout *l, const char *results,
+			   const char *data) MUST_USE;
+
 /* The tree at @root. */
 struct layout cli_layout_of(const struct cli_layout *l, const char *root);
 

@@ -33,29 +33,36 @@ bool cli_trace_check(const char *command, void *into)
 	return false;
 }
 
+/* A log is replayed from anywhere: its root is not relative. @full has PATH_MAX bytes. */
+static struct trace_options trace_options_of(const struct cli_trace *t, const char *place,
+					     char *full)
+{
+	const char *local = store_local_path(place);
+
+	return (struct trace_options){ .trace = t->trace,
+				       .log = t->log,
+				       .root = local && realpath(local, full) ? full : place };
+}
+
 int cli_trace_open(const struct cli_trace *t, const char *place, struct comm *comm,
 		   struct trace **ret_trace, struct shoal_err *err)
 {
-	const char *local = store_local_path(place);
 	char full[PATH_MAX];
-	struct trace_options o = { .trace = t->trace, .log = t->log, .root = place, .comm = comm };
+	struct trace_options o = trace_options_of(t, place, full);
 
-	/* A log is replayed from anywhere. */
-	if (local && realpath(local, full))
-		o.root = full;
+	o.comm = comm;
 	return trace_open(&o, ret_trace, err);
 }
 
-int cli_trace_try(const struct cli_trace *t, const char *command)
+int cli_trace_try(const struct cli_trace *t, const char *place, struct shoal_err *err)
 {
-	struct trace_options o = { .trace = t->trace, .log = t->log };
-	struct shoal_err err = { "" };
+	char full[PATH_MAX];
+	struct trace_options o = trace_options_of(t, place, full);
+	int rc = trace_check(&o, err);
 
-	if (trace_check(&o, &err) < 0)
-		return cli_fail(command, "%s", cli_words(command, &err));
-	if (t->trace && cli_check_directory(command, t->trace) != CLI_OK)
-		return CLI_FAILED;
-	return t->log ? cli_check_directory(command, t->log) : CLI_OK;
+	if (rc == 0 && t->trace)
+		rc = cli_try_output(t->trace, err);
+	return rc == 0 && t->log ? cli_try_output(t->log, err) : rc;
 }
 
 int cli_trace_finish(const char *command, struct trace *trace, bool write, int rank, int status)

@@ -18,8 +18,8 @@ struct trace;
 int cli_trace_open(const struct cli_trace *t, const char *place, struct comm *comm,
 		   struct trace **ret_trace, struct shoal_err *err) MUST_USE;
 
-/* For a dry run: CLI_OK, or CLI_FAILED after printing why the files cannot be written. */
-int cli_trace_try(const struct cli_trace *t, const char *command) MUST_USE;
+/* For a dry run: whether the files could be written while data at @place is read. */
+int cli_trace_try(const struct cli_trace *t, const char *place, struct shoal_err *err) MUST_USE;
 
 /* Collective, after a measurement whose figures are printed: write what was recorded. Returns
  * @status, or CLI_FAILED after a message. The trace is closed, also without @write. */

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "datagen/datagen_private.h"
 #include "datagen/datasize.h"
+#include "open/own.h"
 
 #define NOTE_MAX 4096
 
@@ -169,7 +170,7 @@ static int peek_found(struct store_sink *sink, const struct store_entry *entries
 		const struct store_entry *e = &entries[i];
 
 		p->nr++;
-		if (is_leftover(e->name, e->len) || path_is_own(e->name, e->len))
+		if (is_leftover(e->name, e->len) || open_is_own(p->g->store, e->name, e->len))
 			continue;
 		if (is_ours(p->g, e->name, e->len))
 			p->nr_ours++;

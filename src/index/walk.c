@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "base/queue.h"
-#include "index/own.h"
 #include "index/pace.h"
 #include "index/record.h"
+#include "open/own.h"
 
 /* Memory for waiting units. More go to a file. */
 #define UNITS_BYTES (4u << 20)
@@ -143,7 +143,7 @@ static int convert(struct walker *me, const struct store_entry *entries, size_t 
 		struct index_record r = { .size = e->size, .samples = samples, .etag = e->etag };
 		size_t len;
 
-		if (index_is_own(me->walk->options.store, e->name, e->len) ||
+		if (open_is_own(me->walk->options.store, e->name, e->len) ||
 		    (own_len && own_len == e->len && memcmp(own, e->name, own_len) == 0))
 			continue;
 		len = index_record_put(&r, to);

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/name.h"
 #include "catalog/writer.h"
-#include "index/own.h"
+#include "open/own.h"
 
 /*
  * A directory of 150,000 short names fits into memory; one of 50 million is sorted in a file. The
@@ -83,7 +83,7 @@ static int list_find_next(struct shoal_list *list, struct list_entry *e, struct 
 		e->name = (const uint8_t *)list->name;
 		verdict = list_select_entry(&list->select, e, err);
 		if (verdict == LIST_TAKE && list->store &&
-		    index_is_own(list->store, list->name, e->len))
+		    open_is_own(list->store, list->name, e->len))
 			verdict = LIST_SKIP;
 	} while (verdict == LIST_SKIP);
 	return verdict == LIST_END ? 0 : verdict;

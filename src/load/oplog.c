@@ -6,8 +6,9 @@
 #include <xxhash.h>
 
 #include "base/le.h"
+#include "base/mark.h"
 
-const uint8_t oplog_magic[8] = { 0x89, 'S', 'H', 'O', 'P', 'L', '\r', '\n' };
+#define MAGIC_LEN (sizeof(MARK_OF_OPLOG) - 1)
 
 enum { KIND_OP = 1, KIND_ROOT = 2, KIND_END = 3 };
 
@@ -18,7 +19,7 @@ enum { KIND_OP = 1, KIND_ROOT = 2, KIND_END = 3 };
 size_t oplog_pack_head(const struct oplog_head *head, uint8_t to[OPLOG_HEAD])
 {
 	memset(to, 0, OPLOG_HEAD);
-	memcpy(to, oplog_magic, sizeof(oplog_magic));
+	memcpy(to, MARK_OF_OPLOG, MAGIC_LEN);
 	le64_store(to + 8, OPLOG_VERSION | (uint64_t)OPLOG_HEAD << 32);
 	le64_store(to + 16, head->started);
 	le64_store(to + 24, head->nr_ranks);
@@ -78,7 +79,7 @@ size_t oplog_pack_end(uint64_t nr, uint64_t nr_left_out, uint8_t to[OPLOG_RECORD
 static int oplog_read_head(const uint8_t *data, size_t len, struct oplog_head *ret,
 			   struct shoal_err *err)
 {
-	if (len < OPLOG_HEAD || memcmp(data, oplog_magic, sizeof(oplog_magic)) != 0)
+	if (len < OPLOG_HEAD || memcmp(data, MARK_OF_OPLOG, MAGIC_LEN) != 0)
 		return err_set(err, -EBADMSG, "it is not a log of operations");
 	if (le32_load(data + 8) != OPLOG_VERSION)
 		return err_set(err, -EPROTONOSUPPORT,

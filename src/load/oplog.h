@@ -13,8 +13,6 @@
 #define OPLOG_HEAD    64u
 #define OPLOG_RECORD  (80u + SHOAL_NAME_MAX + 8u) /* bytes of the longest record */
 
-extern const uint8_t oplog_magic[8]; /* a log begins with it */
-
 struct oplog_head {
 	uint64_t started; /* ns since 1970: starts of operations count from here */
 	uint32_t nr_ranks;

@@ -9,15 +9,16 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/mark.h"
 #include "base/out.h"
 #include "base/publish.h"
 #include "load/loader.h"
 #include "load/oplog.h"
 #include "load/trace_private.h"
+#include "store/uri.h"
 
 #define GATHER_BYTES (1u << 20)
 #define LOG_BUFFER   (1u << 16)
-#define TRACE_MARK   "displayTimeUnit" /* the first key of a trace */
 
 struct trace {
 	struct comm *comm;
@@ -249,15 +250,33 @@ static int keep_foreign(const char *path, const char *what, const void *mark, si
 		       path, what);
 }
 
+/* Beside data it needs a name by which listings recognise it: they do not read every file. */
+static int keep_out_of_data(const char *path, const char *root, const char *end,
+			    struct shoal_err *err)
+{
+	const char *data = root ? store_local_path(root) : NULL;
+
+	if (!data || path_has_end(path, end) || !path_is_inside(path, data))
+		return 0;
+	return err_set(err, -EINVAL,
+		       "'%.500s' lies inside the data, where listings would take it for a file "
+		       "of the dataset: choose another folder, or a name that ends in '%s'",
+		       path, end);
+}
+
 int trace_check(const struct trace_options *o, struct shoal_err *err)
 {
 	int rc = 0;
 
 	if (o->trace)
-		rc = keep_foreign(o->trace, "a trace", TRACE_MARK, strlen(TRACE_MARK), err);
+		rc = keep_out_of_data(o->trace, o->root, MARK_END_OF_TRACE, err);
 	if (rc == 0 && o->log)
-		rc = keep_foreign(o->log, "a log of operations", oplog_magic, sizeof(oplog_magic),
-				  err);
+		rc = keep_out_of_data(o->log, o->root, MARK_END_OF_OPLOG, err);
+	if (rc == 0 && o->trace)
+		rc = keep_foreign(o->trace, "a trace", MARK_OF_TRACE, strlen(MARK_OF_TRACE), err);
+	if (rc == 0 && o->log)
+		rc = keep_foreign(o->log, "a log of operations", MARK_OF_OPLOG,
+				  strlen(MARK_OF_OPLOG), err);
 	return rc;
 }
 
@@ -438,7 +457,7 @@ static void begin_trace(struct trace_gather *g, const struct trace *t, uint64_t 
 {
 	g->j = (struct json){ .put = json_put_out, .self = &g->out, .lines = 2 };
 	json_open_object(&g->j, NULL);
-	json_string(&g->j, TRACE_MARK, "ms");
+	json_string(&g->j, MARK_OF_TRACE, "ms");
 	json_open_object(&g->j, "otherData");
 	json_string(&g->j, "version", shoal_version());
 	json_string(&g->j, "root", t->root);

@@ -26,7 +26,10 @@ struct trace_options {
 	struct comm *comm;       /* lent */
 };
 
-/* Whether trace_open() would refuse to replace what is at the paths. Writes nothing. */
+/*
+ * Whether trace_open() would refuse the paths: because of what is there, or, if @o->root is not
+ * NULL, because they are beside data and listings would not recognise them. Writes nothing.
+ */
 int trace_check(const struct trace_options *o, struct shoal_err *err) MUST_USE;
 
 /*

@@ -10,6 +10,7 @@
 #define SHOAL_RUN_FOLDER_H
 
 #include "base/err.h"
+#include "base/results.h"
 
 #define RUN_PATH_MAX 4096
 
@@ -61,7 +62,7 @@ int run_file_path(const char *results, enum run_file file, char buf[RUN_PATH_MAX
 
 /* The path of a rank's step log. */
 /* The time series of a rank: docs/format/series.md. */
-#define RUN_SERIES_PREFIX "series."
+#define RUN_SERIES_PREFIX RESULTS_SERIES
 int run_series_path(const char *results, int rank, char buf[RUN_PATH_MAX],
 		    struct shoal_err *err) MUST_USE;
 

@@ -2,6 +2,7 @@
 what is never taken for data: the files that Shoal itself writes."""
 
 import os
+import time
 
 import pytest
 from conftest import lines
@@ -175,6 +176,122 @@ def test_catalogs_columns_and_lists_beside_the_data_are_never_listed(shoal, tree
     assert shoal.good("verify", "--storage", "-q", tmp_path / "c") == b""
     (tree / "lists" / ".train.shoal-manifest").unlink()
     assert len(lines(shoal.good("list", tree))) == len(data) + 2
+
+
+RESULTS = ["begin.json", "config.yaml", "effective.yaml", "summary.json", "0_output.json", "0_per_epoch_stats.json", "series.0"]
+RUN = ["dataset.num_files_train=24", "dataset.num_files_eval=0", "dataset.record_length_bytes=3000", "dataset.record_length_bytes_stdev=0",
+       "train.epochs=1", "train.computation_time=0.001", "metric.au=0", "workflow.evaluation=False"]
+
+
+@pytest.fixture
+def results(shoal, tmp_path):
+    """A dataset with all that commands leave who are told to write into it, and the names that a listing must have."""
+    data = tmp_path / "data"
+    shoal.good("datagen", "retinanet_b200", "--data", data, "--results", data / "made", "-q", *RUN)
+    names = [b"train/" + name.encode() for name in sorted(os.listdir(data / "train"))]
+    shoal.good("index", data, "--results", data / "r" / "index", "-q", "-o", tmp_path / "c.cat")
+    assert shoal.names(tmp_path / "c.cat") == names  # while it writes there
+    shoal.good("read", tmp_path / "c.cat", "--results", data / "r" / "read", "--trace", data / "r" / "trace.json", "--op-log",
+               data / "r" / "reads.oplog", "-q")
+    shoal.good("run", "retinanet_b200", "--data", data, "--results", data / "r" / "run", "-q", *RUN)
+    shoal.good("sweep", "--vary", "batch=2,4", "--repeat", 1, "--no-ceiling", "-q", "--results", data / "s", "--", "read", tmp_path / "c.cat")
+    shoal.good("sweep", "--vary", "reader.batch_size=2,4", "--repeat", 1, "--no-ceiling", "-q", "--results", data / "t", "--", "run",
+               "retinanet_b200", "--data", data, *RUN)
+    shoal.good("report", data / "r" / "run", data / "r" / "read", "-o", data / "r" / "my-report.html")
+    shoal.good("report", data / "r" / "run", "-o", data / "r" / "run" / "report.html")
+    assert set(RESULTS) < set(os.listdir(data / "r" / "run")) and len(names) == 24
+    return data, names
+
+
+def test_what_commands_leave_inside_the_data_is_never_listed(shoal, results, tmp_path):
+    data, names = results
+    shoal.good("index", data, "-q", "-o", tmp_path / "d.cat")
+    assert shoal.names(tmp_path / "d.cat") == names
+    shoal.good("index", data, "-q", "--update", tmp_path / "c.cat", "-o", tmp_path / "u.cat")
+    shoal.good("index", data, "-q", "--memory", "48M", "--no-sizes", "--threads", 1, "-o", tmp_path / "n.cat")
+    assert shoal.names(tmp_path / "u.cat") == shoal.names(tmp_path / "n.cat") == names
+    assert lines(shoal.good("list", data)) == names
+    assert shoal.good("verify", "--storage", "-q", tmp_path / "d.cat") == b""
+    parts = []
+    for k in range(3):
+        parts += lines(shoal.good("list", data, "--shard", f"{k}/3"))
+    assert sorted(parts) == names
+
+
+def test_results_and_catalogs_inside_the_data_are_no_foreign_files_to_datagen(shoal, results):
+    data = results[0]
+    shoal.good("index", data, "-q", "-o", data / "mine.cat")
+    shoal.good("datagen", "retinanet_b200", "--data", data, "--resume", "-q", *RUN)
+
+
+def test_files_with_the_names_of_results_are_data_without_a_mark_of_shoal(shoal, results, tmp_path):
+    """All of them: the mark is moved away, or another program's."""
+    data, names = results
+    run = data / "r" / "run"
+    mark = (run / "begin.json").read_bytes()
+    for content in (None, b"", b"{}", b"x" * 5000):
+        (run / "begin.json").unlink(missing_ok=True)
+        if content is not None:
+            (run / "begin.json").write_bytes(content)
+        listed = lines(shoal.good("list", data))
+        left = [name for name in sorted(os.listdir(run)) if name not in ("report.html", "train.shoal", "valid.shoal", "catalog.shoal")]
+        assert listed == sorted(names + [b"r/run/" + name.encode() for name in left])
+    (run / "begin.json").write_bytes(mark)
+    for name in ("images.json", "config.yml", "series.x", "0_output.jsonl", "own.html", "sub/summary.json", "jobs/1.json"):
+        (run / name).parent.mkdir(exist_ok=True)
+        (run / name).write_text("{}")
+    (data / "trace.json").write_text('{"name": "of another program"}')
+    (data / "x.oplog").write_text("text")
+    (data / "report.html").write_text("<title>Report</title>")
+    mine = [b"r/run/" + name for name in (b"images.json", b"config.yml", b"series.x", b"0_output.jsonl", b"own.html", b"sub/summary.json",
+                                          b"jobs/1.json")]
+    assert lines(shoal.good("list", data)) == sorted(names + mine + [b"trace.json", b"x.oplog", b"report.html"])
+
+
+def test_what_an_interrupted_run_leaves_inside_the_data_is_never_listed(shoal, tmp_path):
+    data = tmp_path / "data"
+    shoal.good("datagen", "retinanet_b200", "--data", data, "-q", *RUN)
+    process = shoal.start("run", "retinanet_b200", "--data", data, "--results", data / "r", "-q", *RUN, "train.computation_time=5")
+    end = time.monotonic() + 60
+    while not (data / "r" / ".shoal-run" / "steps.0").exists():
+        assert time.monotonic() < end and process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert len(lines(shoal.good("list", data))) == 24
+    shoal.good("index", data, "-q", "-o", tmp_path / "c.cat")
+    assert shoal.info(tmp_path / "c.cat")["files"] == 24
+
+
+@pytest.mark.parametrize("option, name, end", [("--trace", "t.json", "trace.json"), ("--op-log", "log", ".oplog")])
+@pytest.mark.parametrize("command", ["read", "run"])
+def test_what_listings_would_not_recognise_is_not_written_into_the_data(shoal, results, fails, tmp_path, command, option, name, end):
+    data = results[0]
+    os.symlink(data, tmp_path / "link")
+    words = {"read": ["read", tmp_path / "c.cat"], "run": ["run", "retinanet_b200", "--data", data, "--results", tmp_path / "r", *RUN]}[command]
+    for place in (data / "r" / name, tmp_path / "link" / name):
+        for more in ([], ["--dry-run"]):
+            fails(shoal(*words, option, place, "-q", *more), 1, f"'{place}' lies inside the data", f"a name that ends in '{end}'")
+            assert not place.exists()
+    shoal.good(*words, option, tmp_path / name, "-q")
+
+
+@pytest.mark.parametrize("command", [["run", "--dry-run"], ["datagen"]])
+@pytest.mark.parametrize("where", ["tree", "no/such/tree", "."])
+def test_a_tree_of_results_is_not_written_into_the_data(shoal, fails, tmp_path, command, where):
+    data = tmp_path / "data"
+    (data / "tree").mkdir(parents=True)
+    result = shoal(command[0], "retinanet_b200", "--data", data, "--results", where, "--results-layout", "mlpstorage", "--system", "s",
+                   *command[1:], cwd=data)
+    fails(result, 1, f"'{where}' lies inside the data", "choose another folder")
+    assert os.listdir(data) == ["tree"] and not os.listdir(data / "tree")
+
+
+def test_a_catalog_inside_the_data_that_listings_will_not_recognise_is_named(shoal, tree):
+    for name, told in (("mine", True), ("mine.cat", False), ("mine.shoal", False)):
+        done = shoal("index", tree, "-o", tree / name, "--progress", "none")
+        assert done.returncode == 0 and (b"other listings will take it for a file of the dataset" in done.stderr) == told, done.stderr
+        (tree / name).unlink()
 
 
 @pytest.mark.parametrize("foreign", ["a.txt", "other/b.txt", "zzz/deep/c.txt"])

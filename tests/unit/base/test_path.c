@@ -111,7 +111,9 @@ static void own_files_are_recognised_by_their_last_component_only(void **state)
 	static const char *const own[] = { ".shoal-dataset",      ".shoal-lock",
 					   "catalog.shoal",       "catalog-train.shoal",
 					   "catalog-valid.shoal", "d/e/catalog.shoal",
-					   ".x.01234567.partial", "d/.x.y.89abcdef.partial" };
+					   ".x.01234567.partial", "d/.x.y.89abcdef.partial",
+					   ".shoal-run/state",    "d/.shoal-run/steps.12",
+					   ".shoal-run/lock",     "d/.sweep.lock" };
 	static const char *const others[] = { "",
 					      "t",
 					      "l",
@@ -123,7 +125,11 @@ static void own_files_are_recognised_by_their_last_component_only(void **state)
 					      ".01234567.partial",   /* no name */
 					      ".x.0123456.partial",  /* seven digits */
 					      ".x.0123456g.partial", /* no hexadecimal digit */
-					      ".x.01234567.partial/t" };
+					      ".x.01234567.partial/t",
+					      "x.shoal-run/state",
+					      ".shoal-run/deeper/state",
+					      ".shoal-run",
+					      "begin.json" };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(own); i++)
@@ -132,6 +138,28 @@ static void own_files_are_recognised_by_their_last_component_only(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(others); i++)
 		if (path_is_own(others[i], strlen(others[i])))
 			fail_msg("%s is no sample", others[i]);
+}
+
+static void a_path_is_inside_a_folder_by_any_links(void **state)
+{
+	(void)state;
+	assert_int_equal(path_make_dirs(test_path("in/a/b"), NULL), 0);
+	assert_int_equal(symlink("in/a", test_path("link")), 0);
+	assert_true(path_is_inside(test_path("in/a"), test_path("in/a")));
+	assert_true(path_is_inside(test_path("in/a/b/file"), test_path("in/a")));
+	assert_true(path_is_inside(test_path("in/a/no/such/file"), test_path("in/a")));
+	assert_true(path_is_inside(test_path("link/file"), test_path("in")));
+	assert_true(path_is_inside(test_path("in/a/b"), test_path("link")));
+	assert_true(path_is_inside(test_path("in/a/../x"), test_path("in")));
+	assert_true(path_is_inside(test_path("in"), "/"));
+	assert_true(path_is_inside("no-such-file", "."));
+	assert_false(path_is_inside(test_path("in/ab"), test_path("in/a")));
+	assert_false(path_is_inside(test_path("in"), test_path("in/a")));
+	assert_false(path_is_inside(test_path("in/a/../x"), test_path("in/a")));
+	assert_true(path_is_inside("none/x", "none")); /* that will be made */
+	assert_false(path_is_inside("nonex", "none"));
+	assert_int_equal(unlink(test_path("link")), 0);
+	path_remove_empty(test_path("in/a/b"), 3);
 }
 
 int main(void)
@@ -143,6 +171,7 @@ int main(void)
 		cmocka_unit_test(a_file_in_the_way_is_named),
 		cmocka_unit_test(an_empty_path_and_one_too_long_are_refused),
 		cmocka_unit_test(own_files_are_recognised_by_their_last_component_only),
+		cmocka_unit_test(a_path_is_inside_a_folder_by_any_links),
 	};
 
 	return cmocka_run_group_tests(tests, test_dir_make, test_dir_remove);

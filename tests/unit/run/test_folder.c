@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/path.h"
+#include "base/results.h"
 #include "help.h"
 #include "run/state.h"
 
@@ -450,6 +452,71 @@ static void a_state_with_text_that_does_not_end_or_phases_without_entries_is_ref
 	assert_int_equal(unlink(state_path()), 0);
 }
 
+static void results_are_recognised_by_names_that_need_a_mark_beside_them(void **state)
+{
+	static const struct {
+		const char *name;
+		unsigned needs;
+		size_t folder;
+	} row[] = {
+		{ "begin.json", RESULTS_NEEDS_BEGIN, 0 },
+		{ "a/b/summary.json", RESULTS_NEEDS_BEGIN, 4 },
+		{ "r/plan.json", RESULTS_NEEDS_PLAN, 2 },
+		{ "r/report.html", RESULTS_NEEDS_BEGIN | RESULTS_NEEDS_PLAN, 2 },
+		{ "r/series.0", RESULTS_NEEDS_BEGIN, 2 },
+		{ "series.1023", RESULTS_NEEDS_BEGIN, 0 },
+		{ "r/12_output.json", RESULTS_NEEDS_BEGIN, 2 },
+		{ "0_per_epoch_stats.json", RESULTS_NEEDS_BEGIN, 0 },
+		{ "s/jobs/00001.json", RESULTS_NEEDS_PLAN, 2 },
+		{ "jobs/00001.json", RESULTS_NEEDS_PLAN, 0 },
+		{ "", RESULTS_NONE, 0 },
+		{ "xbegin.json", RESULTS_NONE, 0 },
+		{ "begin.jsonl", RESULTS_NONE, 0 },
+		{ "begin.json/x", RESULTS_NONE, 11 },
+		{ "series.", RESULTS_NONE, 0 },
+		{ "series.1a", RESULTS_NONE, 0 },
+		{ "series", RESULTS_NONE, 0 },
+		{ "_output.json", RESULTS_NONE, 0 },
+		{ "1x_output.json", RESULTS_NONE, 0 },
+		{ "r/xjobs/1.json", RESULTS_NONE, 8 },
+		{ "r/jobs/1.txt", RESULTS_NONE, 7 },
+		{ "jobs", RESULTS_NONE, 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		size_t folder = 99, len = strlen(row[i].name);
+
+		if (results_look(row[i].name, len, &folder) != row[i].needs ||
+		    folder != row[i].folder)
+			fail_msg("%s: a folder of %zu bytes", row[i].name, folder);
+		if (row[i].needs && !path_may_be_own(row[i].name, len))
+			fail_msg("nobody asks about %s", row[i].name);
+	}
+}
+
+/* So a dataset below which results lie is listed without them: see open/own.h. */
+static void every_file_of_results_is_known_to_listings_by_its_name(void **state)
+{
+	static const char *const ranks[] = { RUN_SERIES_PREFIX "0", "0_" RUN_RANK_OUTPUT ".json",
+					     "7_" RUN_RANK_STATS ".json" };
+	size_t folder;
+
+	(void)state;
+	assert_string_equal(run_file_name(RUN_FILE_BEGIN), RESULTS_BEGIN);
+	assert_string_equal(run_file_name(RUN_FILE_PLAN), RESULTS_PLAN);
+	for (enum run_file f = 0; f <= RUN_FILE_LOCK; f++) {
+		const char *name = run_file_name(f), *end = strrchr(name, '.');
+
+		if (!path_is_own(name, strlen(name)) &&
+		    !results_look(name, strlen(name), &folder) && strcmp(end, ".shoal") != 0)
+			fail_msg("%s would be listed", name);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(ranks); i++)
+		assert_int_equal(results_look(ranks[i], strlen(ranks[i]), &folder),
+				 RESULTS_NEEDS_BEGIN);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -463,6 +530,8 @@ int main(void)
 		TEST(a_folder_whose_paths_are_too_long_is_refused),
 		TEST(the_state_grows_by_an_entry_per_phase),
 		TEST(a_state_that_is_not_this_users_alone_is_refused),
+		TEST(results_are_recognised_by_names_that_need_a_mark_beside_them),
+		TEST(every_file_of_results_is_known_to_listings_by_its_name),
 		TEST(a_state_with_text_that_does_not_end_or_phases_without_entries_is_refused),
 	};
 
