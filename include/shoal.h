@@ -392,6 +392,7 @@ struct shoal_index_progress {
 	uint64_t nr_names;   /* listed, or written */
 	uint64_t nr_pending; /* units of a tree that no thread has begun */
 	const char *where;   /* the name listed last, or "". Lent */
+	uint64_t nr_all;     /* names that there will be, about; 0: not known */
 };
 
 struct shoal_index_options {
@@ -720,6 +721,9 @@ SHOAL_CHECKED int shoal_list_next(struct shoal_list *list, const struct shoal_en
 SHOAL_API void shoal_list_set_waiting(struct shoal_list *list, int (*waiting)(void *self),
 				      void *self);
 
+/* The names that it has looked at so far: more than it delivered, if it selects. */
+SHOAL_API uint64_t shoal_list_nr_steps(const struct shoal_list *list);
+
 /* End the list's threads and free it. NULL is fine. Returns NULL. */
 SHOAL_API struct shoal_list *shoal_list_close(struct shoal_list *list);
 
@@ -758,8 +762,9 @@ SHOAL_CHECKED int shoal_list_write(struct shoal_list *list,
 
 /*
  * Join catalogs, such as parts of a bucket that were listed separately. All must have the same
- * root, unless options->root replaces it, and all or none must have sizes: otherwise -EINVAL. If
- * the names of each catalog come after those of the one before, they are copied without decoding.
+ * root; or options->root is a place above all of their roots, which names are made relative to. All
+ * or none must have sizes. Otherwise -EINVAL. If the names of each catalog come after those of the
+ * one before, they are copied without decoding, unless there is a new root.
  */
 SHOAL_CHECKED int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
 				      enum shoal_repeated repeated,

@@ -192,7 +192,7 @@ def merge(catalogs: Iterable[Union[Catalog, Path]], output: Path, *, root: Optio
           force: bool = False, s3: Optional[S3Config] = None, progress: Optional[Callable[[Progress], Any]] = None) -> Catalog:
     """Join catalogs, or their files, to one, such as those of the shards of a bucket.
 
-    They have the same root, or root= replaces it. A name in several catalogs is an error; with repeated="last" the last
+    They have the same root, or root= is a place above all of their roots, which names become relative to. A name in several catalogs is an error; with repeated="last" the last
     one's entry is taken. Sizes, samples per file and ETags are kept. Names that come in order, as those of shards
     do, are copied without decoding them. force: also replace a file that is not a catalog, or a catalog of more than twice
     as many files, and write a catalog without files.

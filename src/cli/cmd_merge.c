@@ -65,7 +65,8 @@ static const char *const repeated_words[] = { "fail", "last", NULL };
 static const struct cli_option options[] = {
 	CLI_OUTPUT_OPTIONS(AT(output)),
 	CLI_TEXT(0, "root", "URI", AT(root),
-		 "what names are relative to, if the catalogs have different roots"),
+		 "what names are relative to, if the catalogs have different roots: a place above "
+		 "all of them"),
 	CLI_WORD("repeated", "ACTION", AT(repeated), repeated_words,
 		 "a name in several catalogs is an error (fail, the default), or the entry of the "
 		 "last catalog is taken (last)"),

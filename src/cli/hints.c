@@ -32,7 +32,7 @@ static const struct {
 	{ SHOAL_HINT_SAME_CALL, "index", NULL, "repeat the command to continue" },
 
 	{ SHOAL_HINT_ROOT, "index", NULL, "give it another name with --root" },
-	{ SHOAL_HINT_ROOT, "merge", NULL, "give the root of all with --root" },
+	{ SHOAL_HINT_ROOT, "merge", NULL, "give a root above all of them with --root" },
 	{ SHOAL_HINT_NAMES_ONLY, "index", NULL,
 	  "give all lines the same fields, or use --names-only if tabs are part of the names" },
 	{ SHOAL_HINT_NUL_ENDS, "manifest", NULL, "use --null" },

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <isa-l/igzip_lib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -339,10 +340,55 @@ static int import_parse(struct import *m, char *line, size_t len, struct import_
 
 /* ---- Columns ---- */
 
+/* All columns that an inventory may have, beside those that are used. New ones may come: a name
+ * that is like none of these is taken for one. */
+static const char *const other_names[] = {
+	"VersionId",
+	"LastModifiedDate",
+	"StorageClass",
+	"IsMultipartUploaded",
+	"ReplicationStatus",
+	"EncryptionStatus",
+	"ObjectLockRetainUntilDate",
+	"ObjectLockMode",
+	"ObjectLockLegalHoldStatus",
+	"IntelligentTieringAccessTier",
+	"BucketKeyStatus",
+	"ChecksumAlgorithm",
+	"ObjectAccessControlList",
+	"ObjectOwner",
+	"LifecycleExpirationDate",
+};
+
+/* Column @nr of an inventory is called @name. */
+static int import_column(struct import *m, const char *name, size_t len, int nr,
+			 struct shoal_err *err)
+{
+	char word[64];
+	const char *near;
+
+	for (int i = 0; i < FIELD_NR; i++) {
+		if (strlen(field_names[i]) != len || strncasecmp(name, field_names[i], len) != 0)
+			continue;
+		if (m->column[i] >= 0)
+			return err_set(err, -EINVAL, "column '%s' is named twice", field_names[i]);
+		m->column[i] = nr;
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(other_names); i++)
+		if (strlen(other_names[i]) == len && strncasecmp(name, other_names[i], len) == 0)
+			return 0;
+	snprintf(word, sizeof(word), "%.*s", (int)u64_min(len, sizeof(word) - 1), name);
+	near = text_nearest(word, field_names, FIELD_NR);
+	return near ? err_set(err, -EINVAL, "an inventory has no column '%s'; did you mean %s?",
+			      word, near)
+		    : 0;
+}
+
 static int import_columns(struct import *m, struct shoal_err *err)
 {
 	const char *p = m->import->columns ? m->import->columns : "Bucket, Key, Size";
-	int nr = 0;
+	int nr = 0, rc;
 
 	for (int i = 0; i < FIELD_NR; i++)
 		m->column[i] = -1;
@@ -351,10 +397,9 @@ static int import_columns(struct import *m, struct shoal_err *err)
 
 		p += strspn(p, " \t");
 		len = strcspn(p, ", \t");
-		for (int i = 0; i < FIELD_NR; i++)
-			if (strlen(field_names[i]) == len &&
-			    strncasecmp(p, field_names[i], len) == 0)
-				m->column[i] = nr;
+		rc = import_column(m, p, len, nr, err);
+		if (rc < 0)
+			return rc;
 		p += len;
 		p += strspn(p, " \t");
 		if (*p && *p++ != ',')

@@ -65,6 +65,11 @@ int list_check_stop(struct shoal_list *list, struct shoal_err *err)
 	return list->waiting(list->waiting_self) ? err_set(err, -ECANCELED, "interrupted") : 0;
 }
 
+uint64_t shoal_list_nr_steps(const struct shoal_list *list)
+{
+	return list->nr_steps;
+}
+
 /* The next entry that is selected: 1, 0 or an error. */
 static int list_find_next(struct shoal_list *list, struct list_entry *e, struct shoal_err *err)
 {
@@ -200,6 +205,8 @@ struct list_of_catalog {
 	struct shoal_cursor *cursor;
 	uint64_t id; /* id of the next file */
 	struct etag etag;
+	size_t folder_len;               /* of the folder before all names, with its slash */
+	char folder[SHOAL_NAME_MAX + 1]; /* where names are put after it */
 };
 
 static int catalog_list_entry(struct list_of_catalog *c, struct list_entry *e)
@@ -221,12 +228,30 @@ static int catalog_list_entry(struct list_of_catalog *c, struct list_entry *e)
 	return rc;
 }
 
+/* Put the folder before the name. */
+static int catalog_list_join(struct list_of_catalog *c, const char **name, size_t *len,
+			     struct shoal_err *err)
+{
+	if (*len > SHOAL_NAME_MAX - c->folder_len)
+		return err_set(err, -ENAMETOOLONG,
+			       "'%.200s...' below '%.*s' has %zu bytes: a name in a catalog has at "
+			       "most %d",
+			       *name, (int)u64_min(c->folder_len, 200), c->folder,
+			       c->folder_len + *len, SHOAL_NAME_MAX);
+	memcpy(c->folder + c->folder_len, *name, *len);
+	*name = c->folder;
+	*len += c->folder_len;
+	return 0;
+}
+
 static int catalog_list_next(struct shoal_list *list, struct list_entry *e, struct shoal_err *err)
 {
 	struct list_of_catalog *c = (struct list_of_catalog *)list;
 	const char *name;
 	int rc = shoal_cursor_next(c->cursor, &name, &e->len);
 
+	if (rc > 0 && c->folder_len > 0 && catalog_list_join(c, &name, &e->len, err) < 0)
+		return -ENAMETOOLONG;
 	if (rc > 0) {
 		int known = catalog_list_entry(c, e);
 
@@ -257,6 +282,24 @@ static int catalog_list_start(struct list_of_catalog *c, struct shoal_err *err)
 	if (rc < 0)
 		return shoal_catalog_explain(c->cat, rc, err);
 	return shoal_cursor_new(c->cat, c->id, &c->cursor, err);
+}
+
+int list_catalog_below(const struct shoal_catalog *cat, const char *folder, size_t len,
+		       struct shoal_list **ret_list, struct shoal_err *err)
+{
+	struct list_of_catalog *c;
+	int rc = len > SHOAL_NAME_MAX ? err_set(err, -ENAMETOOLONG,
+						"the folder '%.200s...' has %zu bytes: a name in a "
+						"catalog has at most %d",
+						folder, len, SHOAL_NAME_MAX)
+				      : shoal_list_catalog(cat, NULL, ret_list, err);
+
+	if (rc < 0)
+		return rc;
+	c = (struct list_of_catalog *)*ret_list;
+	memcpy(c->folder, folder, len);
+	c->folder_len = len;
+	return 0;
 }
 
 int shoal_list_catalog(const struct shoal_catalog *cat, const struct shoal_select *select,

@@ -122,6 +122,11 @@ int list_bucket_open(struct store *store, const struct shoal_list_options *optio
 int list_trouble(const struct shoal_list_options *options, pthread_mutex_t *warn_lock, int rc,
 		 struct shoal_err *why);
 
+/* shoal_list_catalog() of all names, each with @folder, of @len bytes and with its slash, before
+ * it. */
+int list_catalog_below(const struct shoal_catalog *cat, const char *folder, size_t len,
+		       struct shoal_list **ret_list, struct shoal_err *err) MUST_USE;
+
 /* shoal_list_open() for an open store, with other limits. */
 int list_store_open(struct store *store, const struct shoal_list_options *options,
 		    const struct list_limits *limits, struct shoal_list **ret_list,

@@ -4,6 +4,7 @@
 
 #include "base/name.h"
 #include "catalog/writer.h"
+#include "index/root.h"
 #include "list/list.h"
 #include "open/output.h"
 
@@ -224,16 +225,54 @@ struct catalog_join {
 	const struct shoal_catalog *const *cats;
 	size_t nr;
 	struct shoal_list_info info; /* entries of all catalogs */
-	bool etags_differ, samples_differ;
+	bool etags_differ;
+	struct index_root *root; /* that replaces those of the catalogs; NULL: they are the same */
 };
 
-static int join_check(struct catalog_join *j, const struct shoal_write_options *o,
-		      struct shoal_err *err)
+/*
+ * The folder, with its slash, that comes before the names of a catalog with the root @was, so that
+ * they are relative to the new root. -EINVAL if the catalog's root is elsewhere.
+ */
+static int join_folder(const struct catalog_join *j, size_t i, const char *was, char *ret_folder,
+		       size_t *ret_len, struct shoal_err *err)
+{
+	const struct index_root *to = j->root;
+	const char *rest = was + (to ? to->len : 0);
+	size_t len = 0;
+
+	*ret_len = 0;
+	if (!to || strcmp(was, to->uri) == 0)
+		return 0;
+	if (strncmp(was, to->uri, to->len) != 0 || (*rest != '/' && to->uri[to->len - 1] != '/'))
+		return err_set(
+			err, -EINVAL,
+			"the root of catalog %zu, '%.200s', is not below '%.200s': its names "
+			"cannot be relative to that",
+			i + 1, was, to->uri);
+	rest += *rest == '/';
+	len = strlen(
+		rest); /* a root has no slash at its end, and is no longer than INDEX_ROOT_MAX */
+	memcpy(ret_folder, rest, len);
+	ret_folder[len] = '/';
+	*ret_len = len + 1;
+	return 0;
+}
+
+/* The root that is asked for, as a URI. */
+static int join_open_root(struct catalog_join *j, const char *root, struct shoal_err *err)
+{
+	if (!root)
+		return 0;
+	j->root = malloc(sizeof(*j->root));
+	if (!j->root)
+		return err_set(err, -ENOMEM, "out of memory");
+	return index_root_init(j->root, root, "", 0, err);
+}
+
+static int join_check(struct catalog_join *j, struct shoal_err *err)
 {
 	struct shoal_catalog_info first, info;
 
-	if (j->nr == 0)
-		return err_set(err, -EINVAL, "there is no catalog to join");
 	shoal_catalog_info(j->cats[0], &first);
 	j->info = (struct shoal_list_info){ .root = first.root,
 					    .sizes = first.nr_bytes != SHOAL_SIZE_UNKNOWN,
@@ -242,7 +281,7 @@ static int join_check(struct catalog_join *j, const struct shoal_write_options *
 					    .extents = first.extents };
 	for (size_t i = 1; i < j->nr; i++) {
 		shoal_catalog_info(j->cats[i], &info);
-		if (!o->root && strcmp(first.root, info.root) != 0)
+		if (!j->root && strcmp(first.root, info.root) != 0)
 			return err_set_hint(err, -EINVAL, SHOAL_HINT_ROOT,
 					    "the roots of catalog 1, '%.200s', and catalog %zu, "
 					    "'%.200s', differ",
@@ -339,11 +378,17 @@ static int join_merge(const struct catalog_join *j, enum shoal_repeated repeated
 		      struct write_job *w, struct shoal_err *err)
 {
 	struct shoal_list **lists = calloc(j->nr, sizeof(struct shoal_list *)), *all = NULL;
-	size_t nr = 0;
+	char folder[INDEX_ROOT_MAX + 2];
+	struct shoal_catalog_info info;
+	size_t nr = 0, len;
 	int rc = lists ? 0 : err_set(err, -ENOMEM, "out of memory");
 
-	for (; nr < j->nr && rc == 0; nr += rc == 0)
-		rc = shoal_list_catalog(j->cats[nr], NULL, &lists[nr], err);
+	for (; nr < j->nr && rc == 0; nr += rc == 0) {
+		shoal_catalog_info(j->cats[nr], &info);
+		rc = join_folder(j, nr, info.root, folder, &len, err);
+		if (rc == 0)
+			rc = list_catalog_below(j->cats[nr], folder, len, &lists[nr], err);
+	}
 	if (rc == 0)
 		rc = shoal_list_merge(lists, nr, repeated, &all, err);
 	if (rc == 0)
@@ -356,26 +401,41 @@ static int join_merge(const struct catalog_join *j, enum shoal_repeated repeated
 	return rc;
 }
 
+static int join_all(struct catalog_join *j, enum shoal_repeated repeated,
+		    const struct shoal_write_options *options, struct shoal_list_totals *ret_totals,
+		    struct shoal_err *err)
+{
+	bool as_they_are = !j->root && !options->samples_per_file && !j->etags_differ;
+	struct write_job w;
+	int rc = write_stage(&w, options, err);
+
+	if (rc < 0)
+		return rc;
+	if (j->root)
+		w.o.root = j->root->uri;
+	if (as_they_are)
+		rc = join_is_in_order(j, err);
+	if (rc > 0)
+		rc = join_append(j, &w, err);
+	else if (rc == 0)
+		rc = join_merge(j, repeated, &w, err);
+	if (rc == 0 && !j->info.sizes)
+		w.t.nr_bytes = SHOAL_SIZE_UNKNOWN;
+	return write_unstage(&w, rc, ret_totals, err);
+}
+
 int shoal_catalog_merge(const struct shoal_catalog *const *cats, size_t nr,
 			enum shoal_repeated repeated, const struct shoal_write_options *options,
 			struct shoal_list_totals *ret_totals, struct shoal_err *err)
 {
 	struct catalog_join j = { .cats = cats, .nr = nr };
-	struct write_job w;
-	int rc = join_check(&j, options, err);
-	bool as_they_are = !options->root && !options->samples_per_file && !j.etags_differ;
+	int rc = nr ? join_open_root(&j, options->root, err)
+		    : err_set(err, -EINVAL, "there is no catalog to join");
 
 	if (rc == 0)
-		rc = write_stage(&w, options, err);
-	if (rc < 0)
-		return rc;
-	if (as_they_are)
-		rc = join_is_in_order(&j, err);
-	if (rc > 0)
-		rc = join_append(&j, &w, err);
-	else if (rc == 0)
-		rc = join_merge(&j, repeated, &w, err);
-	if (rc == 0 && !j.info.sizes)
-		w.t.nr_bytes = SHOAL_SIZE_UNKNOWN;
-	return write_unstage(&w, rc, ret_totals, err);
+		rc = join_check(&j, err);
+	if (rc == 0)
+		rc = join_all(&j, repeated, options, ret_totals, err);
+	free(j.root);
+	return rc;
 }

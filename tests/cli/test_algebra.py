@@ -63,8 +63,40 @@ def test_catalogs_that_do_not_fit_are_refused(shoal, tmp_path, fails):
     fails(shoal("merge", a, tmp_path / "none", "-o", tmp_path / "x"), 1, "none")
     fails(shoal("merge", a), 2, "-o FILE")
     fails(shoal("merge", a, "-o", "s3://bucket/x"), 1, "cannot write the catalog to s3://bucket/x: no keys found")
-    shoal.good("merge", a, other, "--root", "s3://both", "-o", tmp_path / "x")
-    assert shoal.info(tmp_path / "x")["root"] == "s3://both" and shoal.names(tmp_path / "x") == [b"a", b"b"]
+    fails(shoal("merge", a, other, "--root", "s3://both", "-o", tmp_path / "x"), 1,
+          "the root of catalog 1, 's3://bucket', is not below 's3://both': its names cannot be relative to that")
+    assert contents(tmp_path) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("root, wanted", [
+    ("t/d", [b"a/1", b"a/b/1", b"a/b/2", b"ab/1"]), ("t/d/", [b"a/1", b"a/b/1", b"a/b/2", b"ab/1"]),
+    ("t", [b"d/a/1", b"d/a/b/1", b"d/a/b/2", b"d/ab/1"]), ("t/d/a", None), ("t/d/abc", None)])
+def test_catalogs_of_several_folders_are_joined_below_the_one_above_them(shoal, tmp_path, fails, root, wanted):
+    """Every name of the catalog that is made is that of the file."""
+    top = tmp_path / "t"
+    for name in ("a/1", "a/b/1", "a/b/2", "ab/1"):
+        (top / "d" / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / "d" / name).write_bytes(b"x" * len(name))
+    (top / "d" / "a" / "b").rename(top / "d" / "b")
+    shoal.good("index", top / "d" / "a", "-q", "-o", tmp_path / "1.cat")
+    (top / "d" / "b").rename(top / "d" / "a" / "b")
+    for number, folder in ((2, "a/b"), (3, "ab")):
+        shoal.good("index", top / "d" / folder, "-q", "-o", tmp_path / f"{number}.cat")
+    result = shoal("merge", *(tmp_path / f"{i}.cat" for i in (1, 2, 3)), "--root", root, "-q", "-o", tmp_path / "all", cwd=tmp_path)
+    if wanted is None:
+        fails(result, 1, f"is not below 'file://{tmp_path}/{root}': its names cannot be relative to that")
+        return
+    assert shoal.names(tmp_path / "all") == wanted
+    assert shoal.good("verify", "--storage", "-q", tmp_path / "all") == b""
+    shoal.good("merge", tmp_path / "all", "--root", "/", "-q", "-o", tmp_path / "root.cat")
+    assert shoal.names(tmp_path / "root.cat")[0] == bytes(top / "d/a/1")[1:]
+
+
+def test_a_name_that_becomes_too_long_below_another_root_is_refused(shoal, tmp_path, fails):
+    fits, deep = shoal.index([b"n" * 4094], root="/r/s", to=tmp_path / "a"), shoal.index([b"n" * 4095], root="/r/s", to=tmp_path / "b")
+    shoal.good("merge", fits, "--root", "/r", "-q", "-o", tmp_path / "x")
+    assert shoal.names(tmp_path / "x") == [b"s/" + b"n" * 4094]
+    fails(shoal("merge", deep, "--root", "/r", "-q", "-o", tmp_path / "y"), 1, "has 4097 bytes: a name in a catalog has at most 4096")
 
 
 def test_what_is_no_catalog_is_not_replaced(shoal, tmp_path, fails):

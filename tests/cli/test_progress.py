@@ -140,14 +140,14 @@ def long(tmp_path_factory):
     folder = tmp_path_factory.mktemp("long")
     run = [binary(), "index", "--pattern", "f{:08d}", "--count", str(LONG), "--size", "7", "--root", "/r", "-q", "-o"]
     subprocess.run([*run, folder / "c"], check=True)
-    subprocess.run([binary(), "index", "--pattern", "g{:08d}", "--count", str(LONG), "--size", "7", "--root", "/s", "-q", "-o", folder / "d"],
+    subprocess.run([binary(), "index", "--pattern", "g{:08d}", "--count", str(LONG), "--size", "7", "--root", "/r/s", "-q", "-o", folder / "d"],
                    check=True)
     return folder
 
 
 # A document is due after a second. The command stands still for that long, so that it need not take so long.
 @pytest.mark.parametrize("arguments, what, total", [
-    (["verify", "c"], "names checked", LONG), (["diff", "c", "c"], "names", LONG), (["ls", "c", "--include", "*"], "names", None),
+    (["verify", "c"], "names checked", LONG), (["stat", "c"], "names", LONG), (["diff", "c", "c"], "names", LONG), (["ls", "c", "--include", "*"], "names", None),
     (["ls", "c"], "names", None),
     (["filter", "c", "--exclude", "f*", "-o", "filtered", "--force"], "names", LONG),
     (["split", "c", "--part", "a=0.5", "-o", "."], "names", LONG), (["merge", "c", "d", "--root", "/r", "-o", "m"], "names", 2 * LONG)])
@@ -181,9 +181,12 @@ def test_a_read_that_is_interrupted_reports_what_it_read(shoal, catalog, as_json
 
 @pytest.mark.parametrize("words, status, error", [
     (["ls", "no\nsuch"], 1, "'no\nsuch': cannot open it: No such file or directory"),
-    (["ls"], 2, "give one catalog; patterns for names are given with --include"), (["ls", "--nothing"], 2, "unknown option '--nothing'")])
+    (["ls"], 2, "give one catalog; patterns for names are given with --include"), (["ls", "--nothing"], 2, "unknown option '--nothing'"),
+    (["ls", "--nothing", "--progress=json"], 2, "unknown option '--nothing'"),
+    (["ls", "-Z", "--progress", "json"], 2, "unknown option '-Z'")])
 def test_a_tool_gets_errors_as_documents_too(shoal, words, status, error):
-    result = shoal(words[0], "--progress", "json", *words[1:])
+    """Wherever the option stands: also behind the error."""
+    result = shoal(words[0], *([] if any("json" in word for word in words) else ["--progress", "json"]), *words[1:])
     assert result.returncode == status and result.stdout == b""
     assert [json.loads(line) for line in lines(result.stderr)] == [{"message": error, "command": "ls"}]
 
