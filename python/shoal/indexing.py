@@ -27,20 +27,21 @@ Patterns = Union[Path, Iterable[Path]]
 
 @dataclass(frozen=True)
 class IndexProgress:
-    """The progress: names so far, parts of the tree not yet begun, and the name listed last."""
+    """The progress: names so far, parts of the tree not yet begun, the name listed last, and names in all (0: not known)."""
 
     names: int
     pending: int
     where: str
     sealing: bool
+    total: int
 
 
 def callbacks(progress: Optional[Callable[[IndexProgress], Any]], warn: Optional[Callable[[str], Any]]
               ) -> Tuple[Optional[Callable[..., None]], Optional[Callable[..., None]]]:
     """The library's callbacks for the user's functions."""
-    def tell(sealing: bool, names: int, pending: int, where: bytes) -> None:
+    def tell(sealing: bool, names: int, pending: int, where: bytes, total: int) -> None:
         assert progress is not None
-        progress(IndexProgress(names, pending, os.fsdecode(where), sealing))
+        progress(IndexProgress(names, pending, os.fsdecode(where), sealing, total))
 
     def tell_warning(words: bytes) -> None:
         assert warn is not None
@@ -322,12 +323,13 @@ def _is_list(source: Path) -> bool:
 @explained
 def index_pattern(pattern: Union[str, bytes], count: int, output: Path, *, first: int = 0, subfolders: int = 0,
                   size: Optional[Size] = None, root: Optional[Path] = None, samples_per_file: Optional[int] = None,
-                  s3: Optional[S3Config] = None, force: bool = False) -> Catalog:
+                  s3: Optional[S3Config] = None, progress: Optional[Callable[[IndexProgress], Any]] = None,
+                  force: bool = False) -> Catalog:
     """Make a catalog of the names that a pattern generates, such as "img_{:07d}.jpeg", without any
-    list. force: see index().
+    list. progress, force: see index().
     """
     root = None if root is None else os.fsdecode(root)
-    options = _options(output, root, None, None, samples_per_file, None, None, s3, force)
+    options = _options(output, root, None, None, samples_per_file, progress, None, s3, force)
     made = _shoal.index_pattern(os.fsencode(pattern), _number("first", first), _number("count", count),
                                 _number("subfolders", subfolders), SIZE_UNKNOWN if size is None else size_of("size", size),
                                 options)

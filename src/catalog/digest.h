@@ -40,13 +40,20 @@ static inline bool cat_digester_add(struct cat_digester *d, const void *name, si
 /* Append the digest of @next's entries: @d becomes the digest of both sequences. */
 void cat_digest_append(struct cat_digest *d, const struct cat_digest *next);
 
-/*
- * Append the digest of all names of a grid, of which @first is the first: all files have this size
- * and number of samples. -ECANCELED once *@stop (which may be NULL) is not 0.
- */
+/* What happens while a grid is digested, which needs each of its names. */
+struct cat_grid_watch {
+	const int *stop; /* it ends with -ECANCELED once this is not 0; may be NULL */
+	/* Called on the caller's thread with the names digested so far, earlier ones included; or
+	 * NULL. */
+	void (*progress)(void *self, uint64_t nr_names);
+	void *self;
+};
+
+/* Append the digest of all names of a grid, of which @first is the first: all files have this size
+ * and number of samples. */
 struct cat_grid;
 int cat_digest_grid(struct cat_digest *d, const struct cat_grid *g, const char *first, size_t len,
-		    uint64_t size, uint64_t samples, const int *stop,
+		    uint64_t size, uint64_t samples, const struct cat_grid_watch *watch,
 		    struct shoal_err *err) MUST_USE;
 
 /* Low half, high half. */

@@ -27,7 +27,7 @@ struct grid_digest {
 	const char *first;
 	size_t len;
 	uint64_t nr, size, samples; /* size and samples are those of each file */
-	const int *stop;
+	const struct cat_grid_watch *watch;
 	struct cat_digest *sum; /* of what was digested so far */
 	struct cat_digest of[TASKS_THREADS_MAX];
 };
@@ -39,7 +39,7 @@ static int grid_digest_run(void *self, unsigned thread, uint64_t k, struct shoal
 	uint64_t at = k * GRID_STEP, rest = at, i[CAT_GRID_DIMS] = { 0 };
 	uint8_t name[SHOAL_NAME_MAX];
 
-	if (stop_requested(x->stop))
+	if (stop_requested(x->watch->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	for (unsigned d = 0; d < g->nr_dims; d++) {
 		i[d] = rest % g->dim[d].extent;
@@ -63,11 +63,14 @@ static int grid_digest_commit(void *self, unsigned thread, uint64_t k, struct sh
 	(void)k;
 	(void)err;
 	cat_digest_append(x->sum, &x->of[thread]);
+	if (thread == 0 && x->watch->progress) /* the caller's */
+		x->watch->progress(x->watch->self, x->sum->nr_files);
 	return 0;
 }
 
 int cat_digest_grid(struct cat_digest *d, const struct cat_grid *g, const char *first, size_t len,
-		    uint64_t size, uint64_t samples, const int *stop, struct shoal_err *err)
+		    uint64_t size, uint64_t samples, const struct cat_grid_watch *watch,
+		    struct shoal_err *err)
 {
 	struct grid_digest x = { .g = g,
 				 .first = first,
@@ -75,7 +78,7 @@ int cat_digest_grid(struct cat_digest *d, const struct cat_grid *g, const char *
 				 .nr = cat_grid_names(g),
 				 .size = size,
 				 .samples = samples,
-				 .stop = stop,
+				 .watch = watch,
 				 .sum = d };
 	struct tasks t = { .nr = u64_divide_up(x.nr, GRID_STEP),
 			   .run = grid_digest_run,

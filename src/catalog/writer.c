@@ -362,7 +362,8 @@ int shoal_writer_add_object(struct shoal_writer *writer, const char *name, size_
 }
 
 int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first, size_t len,
-		    uint64_t size, uint64_t samples, const int *stop, struct shoal_err *err)
+		    uint64_t size, uint64_t samples, const struct cat_grid_watch *watch,
+		    struct shoal_err *err)
 {
 	uint8_t last[SHOAL_NAME_MAX];
 	uint64_t nr = cat_grid_names(g);
@@ -377,7 +378,7 @@ int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char
 	if (w->samples_per_file)
 		samples = w->samples_per_file;
 	assert(!w->etags && !w->extents); /* names that were never listed have none */
-	rc = cat_digest_grid(&w->digest, g, first, len, size, samples, stop, err);
+	rc = cat_digest_grid(&w->digest, g, first, len, size, samples, watch, err);
 	memcpy(last, first, len);
 	cat_grid_last(g, last);
 	w->err = err;

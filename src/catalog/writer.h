@@ -12,10 +12,9 @@
 /*
  * Add a grid of names without listing them. The first name of @g is @first; it has as many names as
  * the product of its extents, in ascending order. All have the same size and number of samples.
- * -ECANCELED once *@stop (which may be NULL) is not 0.
  */
 int writer_add_grid(struct shoal_writer *w, const struct cat_grid *g, const char *first, size_t len,
-		    uint64_t size, uint64_t samples, const int *stop,
+		    uint64_t size, uint64_t samples, const struct cat_grid_watch *watch,
 		    struct shoal_err *err) MUST_USE;
 
 /*

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/hints.h"
+#include "cli/progress.h"
 #include "cli/s3_options.h"
 #include "cli/select_options.h"
 
@@ -171,6 +172,38 @@ static void cmd_stat_put_json(const struct cmd_stat_arguments *a, const struct s
 	json_close_object(&j);
 }
 
+/* ---- Progress ---- */
+
+struct cmd_stat_show {
+	struct cli_progress progress;
+	const struct shoal_list *list;
+	uint64_t nr_all; /* names of the catalog */
+};
+
+static int cmd_stat_show(void *self)
+{
+	struct cmd_stat_show *s = self;
+
+	cli_output_progress(&s->progress, shoal_list_nr_steps(s->list), s->nr_all);
+	return 0;
+}
+
+static int cmd_stat_count(const struct cmd_stat_arguments *a, struct shoal_list *list,
+			  struct shoal_stat *ret_stat, struct shoal_err *err)
+{
+	struct cmd_stat_show show = { .list = list };
+	struct shoal_list_info info;
+	int rc;
+
+	shoal_list_info(list, &info);
+	show.nr_all = info.nr_files;
+	cli_progress_start(&show.progress, "stat", true);
+	shoal_list_set_waiting(list, cmd_stat_show, &show);
+	rc = shoal_list_stat(list, a->depth, ret_stat, err);
+	cli_progress_clear(&show.progress);
+	return rc;
+}
+
 static int cmd_stat_run(void *arguments, int nr, char **words)
 {
 	struct cmd_stat_arguments *a = arguments;
@@ -184,7 +217,7 @@ static int cmd_stat_run(void *arguments, int nr, char **words)
 	if (cat && stat)
 		rc = shoal_list_catalog(cat, cli_select_finish(&a->select), &list, &err);
 	if (rc == 0)
-		rc = shoal_list_stat(list, a->depth, stat, &err);
+		rc = cmd_stat_count(a, list, stat, &err);
 	if (rc < 0 && cat)
 		cli_fail("stat", "'%s': %s", words[0], cli_words("stat", &err));
 	if (rc == 0 && a->json)

@@ -215,8 +215,9 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 {
 	double t = clock_seconds(), since = t - p->shown, left;
 
-	if (!p->begun) { /* what was done before, as by a resumed command, tells no rate */
-		p->begun = true;
+	/* What was done before, as by a resumed command, tells no rate; nor does another phase. */
+	if (!p->what || strcmp(p->what, now->what) != 0) {
+		p->what = now->what;
 		p->first = t;
 		p->nr_first = p->nr_shown = now->done;
 		p->bytes_shown = now->bytes;
@@ -237,11 +238,12 @@ void cli_progress_show(struct cli_progress *p, const struct cli_step *now)
 void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_progress *now,
 			     uint64_t total)
 {
-	const char *slash = strrchr(now->where, '/');
+	const char *slash = strrchr(now->where, '/'),
+		   *what = now->sealing ? "names sealed" : "names";
 	char more[256];
 	int len;
 
-	if (p->begun && !p->listen && !cli_progress_is_due(p))
+	if (p->what && strcmp(p->what, what) == 0 && !p->listen && !cli_progress_is_due(p))
 		return;
 	len = snprintf(more, sizeof(more), "%s of memory%s", size_in_words(resident_bytes()).text,
 		       slash ? ", " : "");
@@ -249,10 +251,11 @@ void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_pr
 	for (const char *c = now->where; slash && c < slash && len + 1 < (int)sizeof(more); c++)
 		more[len++] = *c >= 0x20 && *c < 0x7f ? *c : '?';
 	more[len] = '\0';
-	cli_progress_show(p, &(struct cli_step){ .what = now->sealing ? "names sealed" : "names",
-						 .done = now->nr_names,
-						 .total = now->sealing ? 0 : total,
-						 .more = more });
+	if (now->sealing || now->nr_all > 0)
+		total = now->nr_all ? u64_max(now->nr_all, now->nr_names) : 0;
+	cli_progress_show(
+		p, &(struct cli_step){
+			   .what = what, .done = now->nr_names, .total = total, .more = more });
 }
 
 void cli_progress_clear(const struct cli_progress *p)

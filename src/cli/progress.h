@@ -28,7 +28,7 @@ struct cli_progress {
 	bool silent, terminal, json;
 	double start, shown;            /* seconds */
 	uint64_t nr_shown, bytes_shown; /* when it was last shown */
-	bool begun;
+	const char *what;               /* that is counted; NULL: nothing has been shown */
 	double first; /* when the first figures came, and how much was done then */
 	uint64_t nr_first;
 	bool viewed; /* on a terminal as a view */
@@ -65,10 +65,7 @@ void cli_progress_start_beside(struct cli_progress *p, const char *command);
 /* Print it, unless something was printed a moment ago. */
 void cli_progress_show(struct cli_progress *p, const struct cli_step *now);
 
-/*
- * As cli_progress_show(), for a listing; @total is known if it is compared with a catalog,
- * otherwise 0.
- */
+/* As cli_progress_show(), for a listing; @total is a guess, or 0. */
 void cli_progress_show_index(struct cli_progress *p, const struct shoal_index_progress *now,
 			     uint64_t total);
 

@@ -12,11 +12,22 @@
 #include "load/engine.h"
 #include "load/loader.h"
 
-/* A kind of mail, beside those of run/watch.h: end, because a rank was told to. */
-#define MAIL_STOP 1u
+/* Kinds of mail, beside those of run/watch.h: end, because a rank was told to; and what a rank has
+ * read since its last report, a struct read_report. */
+#define MAIL_STOP   1u
+#define MAIL_REPORT 2u
+
+/* So often a rank reports; but rank 0 gets no more reports per second than this. */
+#define REPORT_SECONDS 1.0
+#define REPORTS_MAX    500.0
 
 /* Seconds between checks for news from other ranks. */
 #define LISTEN_EVERY 0.1
+
+/* What was read, for the progress line: that of other ranks may be larger or smaller samples. */
+struct read_report {
+	uint64_t bytes, samples;
+};
 
 /* This rank's progress in the epoch, and its progress when the warm-up ended. */
 struct read_position {
@@ -32,12 +43,16 @@ struct read_measure {
 	double listened;
 
 	/* Of this measurement. */
-	double start;           /* the warm-up begins */
-	double counted;         /* the start of the time that counts, and its end */
-	double end;             /* DBL_MAX: there is no limit */
-	double from;            /* when this rank began to count; 0: not yet */
-	uint64_t nr_before;     /* samples of the epochs before, of all ranks */
-	uint64_t bytes;         /* of this rank, over all measurements: for the progress line */
+	double start;       /* the warm-up begins */
+	double counted;     /* the start of the time that counts, and its end */
+	double end;         /* DBL_MAX: there is no limit */
+	double from;        /* when this rank began to count; 0: not yet */
+	uint64_t nr_before; /* samples of the epochs before, of all ranks */
+	/* Over all measurements: of this rank, what it has reported of that and when, and what rank
+	 * 0 knows of the others. */
+	struct read_report mine, reported, others;
+	double reported_at;
+	uint64_t bytes_shown;   /* of all ranks */
 	bool stopped;           /* the time is up, or a rank was interrupted */
 	bool told, told_others; /* to stop; and the message was passed on */
 
@@ -75,6 +90,49 @@ static uint64_t planned_samples(const struct read_plan *plan)
 	return plan->epoch_samples;
 }
 
+/*
+ * The bytes of all ranks, which advance together: as many samples each as this one, of the mean
+ * size that they have reported; until then of the size of this rank's.
+ */
+static uint64_t bytes_of_all(struct read_measure *m)
+{
+	double ranks = comm_place(m->comm)->size, all = (double)m->mine.bytes * ranks;
+
+	if (m->others.samples > 0)
+		all = (double)m->mine.bytes + (ranks - 1) * (double)m->mine.samples *
+						      (double)m->others.bytes /
+						      (double)m->others.samples;
+	m->bytes_shown = u64_max(m->bytes_shown, (uint64_t)all);
+	return m->bytes_shown;
+}
+
+/* Tell rank 0 what this rank has read since the last time. */
+static int read_report_bytes(struct read_measure *m, struct shoal_err *err)
+{
+	const struct comm_place *place = comm_place(m->comm);
+	double every = place->size / REPORTS_MAX;
+	struct read_report r = { m->mine.bytes - m->reported.bytes,
+				 m->mine.samples - m->reported.samples };
+
+	if (place->rank == 0 || cli_talk.quiet || cli_talk.style == CLI_SILENT || r.samples == 0 ||
+	    m->listened - m->reported_at < (every > REPORT_SECONDS ? every : REPORT_SECONDS))
+		return 0;
+	m->reported = m->mine;
+	m->reported_at = m->listened;
+	return comm_post(m->comm, 0, MAIL_REPORT, &r, sizeof(r), err);
+}
+
+static void read_take_report(struct read_measure *m, const struct comm_mail *mail)
+{
+	struct read_report r;
+
+	if (mail->kind != MAIL_REPORT || mail->len != sizeof(r))
+		return;
+	memcpy(&r, mail->data, sizeof(r));
+	m->others.bytes += r.bytes;
+	m->others.samples += r.samples;
+}
+
 /* For all ranks, as far as this rank can know: they advance together. */
 static void show_read(struct read_measure *m, double now)
 {
@@ -86,7 +144,7 @@ static void show_read(struct read_measure *m, double now)
 	if (m->o->line.silent && !m->o->line.listen)
 		return;
 	step.done = m->nr_before + u64_min(m->at.steps * plan->step_samples, one);
-	step.bytes = m->bytes * (uint64_t)comm_place(m->comm)->size;
+	step.bytes = bytes_of_all(m);
 	if (plan->duration_ms) {
 		step.share =
 			((double)m->o->nr_each + (now - m->start) / limit) / (double)plan->repeats;
@@ -121,12 +179,15 @@ int read_measure_poll(void *measure, struct shoal_err *err)
 
 	while (comm_place(m->comm)->size > 1 && (rc = comm_poll(m->comm, 0, &mail, err)) == 1) {
 		m->told |= mail.kind == MAIL_STOP;
+		read_take_report(m, &mail);
 		if (m->plan->watch)
 			(void)run_watch_mail(m->plan->watch, &mail);
 	}
 	m->listened = clock_seconds();
 	if (m->start > 0)
 		show_read(m, m->listened); /* how long nothing has come */
+	if (rc >= 0)
+		rc = read_report_bytes(m, err);
 	m->told |= __atomic_load_n(&cli_stop, __ATOMIC_RELAXED);
 	if (rc >= 0 && m->told)
 		rc = tell_others(m, err);
@@ -172,8 +233,11 @@ static void count_batch(struct read_measure *m, const struct shoal_batch *batch)
 	for (size_t i = 0; i < batch->nr; i++) {
 		const struct shoal_sample *s = &batch->sample[i];
 
-		m->bytes += s->len;
-		m->at.more += !s->error && s->off + s->len >= s->size;
+		bool whole = !s->error && s->off + s->len >= s->size;
+
+		m->mine.bytes += s->len;
+		m->mine.samples += whole;
+		m->at.more += whole;
 	}
 	if (batch->last) {
 		m->at.steps++;

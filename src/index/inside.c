@@ -372,14 +372,16 @@ static int inside_put_file(struct inside_crew *c, struct slot *s, struct shoal_w
 	return rc;
 }
 
-static int inside_check_stop(const struct shoal_index_options *o, uint64_t nr,
+static int inside_check_stop(const struct shoal_index_options *o, uint64_t nr, uint64_t nr_all,
 			     struct shoal_err *err)
 {
 	if (stop_requested(o->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (nr % 1024 == 0 && o->progress)
-		o->progress(o->self, &(struct shoal_index_progress){
-					     .sealing = true, .nr_names = nr, .where = "" });
+		o->progress(o->self, &(struct shoal_index_progress){ .sealing = true,
+								     .nr_names = nr,
+								     .where = "",
+								     .nr_all = nr_all });
 	return 0;
 }
 
@@ -459,9 +461,11 @@ static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 		      struct shoal_cursor *cursor, struct shoal_writer *to,
 		      struct shoal_index_result *result, struct shoal_err *err)
 {
+	struct shoal_catalog_info info;
 	uint64_t put = 0;
 	int more = 1, rc = 0;
 
+	shoal_catalog_info(names, &info);
 	while (rc == 0 && (more || put < c->filled)) {
 		if (more && c->filled - put <= c->nr - c->nr / 4) {
 			more = fill_window(c, names, cursor, put, err);
@@ -470,7 +474,7 @@ static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 		}
 		rc = inside_put_file(c, wait_for_oldest(c, put), to, result, err);
 		if (rc == 0)
-			rc = inside_check_stop(c->in->options, ++put, err);
+			rc = inside_check_stop(c->in->options, ++put, info.nr_files, err);
 	}
 	return rc;
 }

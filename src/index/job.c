@@ -240,9 +240,10 @@ int index_job_add(struct index_job *j, const void *name, size_t len,
 		if (stop_requested(j->options->stop))
 			return err_set(err, -ECANCELED, "interrupted");
 		if (j->options->progress)
-			j->options->progress(j->options->self,
-					     &(struct shoal_index_progress){
-						     .nr_names = j->nr_added, .where = "" });
+			j->options->progress(j->options->self, &(struct shoal_index_progress){
+								       .nr_names = j->nr_added,
+								       .where = "",
+								       .nr_all = j->nr_all });
 	}
 	return sorter_add(j->sorter, &e, err);
 }
@@ -331,8 +332,10 @@ int index_job_report_sealing(const struct index_job *j, uint64_t nr_names, struc
 	if (stop_requested(o->stop))
 		return err_set(err, -ECANCELED, "interrupted");
 	if (o->progress)
-		o->progress(o->self, &(struct shoal_index_progress){
-					     .sealing = true, .nr_names = nr_names, .where = "" });
+		o->progress(o->self, &(struct shoal_index_progress){ .sealing = true,
+								     .nr_names = nr_names,
+								     .where = "",
+								     .nr_all = j->nr_all });
 	return 0;
 }
 
@@ -442,8 +445,11 @@ int index_job_finish(struct index_job *j, struct shoal_index_result *result, str
 {
 	struct shoal_writer *writer = j->writer;
 	uint64_t repeated = 0;
-	int rc = index_seal_entries(j, &repeated, err);
+	int rc;
 
+	if (!j->tree)
+		j->nr_all = j->nr_added;
+	rc = index_seal_entries(j, &repeated, err);
 	if (rc < 0)
 		return rc;
 	if (stop_requested(j->options->stop))

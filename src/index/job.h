@@ -63,6 +63,7 @@ struct index_job {
 	uint64_t nr_sealers;          /* threads that merged and encoded; 0: not yet */
 	struct cat_digester digester; /* of what is put into it */
 	uint64_t nr_added;
+	uint64_t nr_all;    /* names that there will be, if it is known, for progress; or 0 */
 	uint64_t nr_put;    /* names in the catalog */
 	uint64_t nr_unkept; /* of these, with an ETag that is not stored */
 	uint64_t nr_next;   /* of these, put there in order, without the sorter */

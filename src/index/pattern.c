@@ -175,8 +175,8 @@ static void set_field(struct cat_grid *g, unsigned f, size_t pos, unsigned width
 
 /* Subfolders [sub, end) with @rows files each: the first of them holds number @number. */
 static int pattern_add_block(struct shoal_writer *w, const struct parsed *p, uint64_t number,
-			     uint64_t nr_subs, uint64_t rows, uint64_t size, const int *stop,
-			     struct shoal_err *err)
+			     uint64_t nr_subs, uint64_t rows, uint64_t size,
+			     const struct cat_grid_watch *watch, struct shoal_err *err)
 {
 	struct cat_grid g = { .nr_fields = 1, .nr_dims = 1 };
 	char first[SHOAL_NAME_MAX + 1];
@@ -197,21 +197,22 @@ static int pattern_add_block(struct shoal_writer *w, const struct parsed *p, uin
 		set_field(&g, 0, at, p->width, number);
 		g.dim[0].delta[0] = 1;
 	}
-	return writer_add_grid(w, &g, first, len, size, 1, stop, err);
+	return writer_add_grid(w, &g, first, len, size, 1, watch, err);
 }
 
 /* With round robin over K folders, the first count mod K of them have one file more. */
 static int add_grids(struct shoal_writer *w, const struct parsed *p,
-		     const struct shoal_pattern *pattern, const int *stop, struct shoal_err *err)
+		     const struct shoal_pattern *pattern, const struct cat_grid_watch *watch,
+		     struct shoal_err *err)
 {
 	uint64_t k = p->sub_width ? p->subfolders : 1;
 	uint64_t more = pattern->count % k, rows = pattern->count / k;
 	int rc;
 
-	rc = pattern_add_block(w, p, pattern->first, more, rows + 1, pattern->size, stop, err);
+	rc = pattern_add_block(w, p, pattern->first, more, rows + 1, pattern->size, watch, err);
 	if (rc == 0)
 		rc = pattern_add_block(w, p, pattern->first + more, k - more, rows, pattern->size,
-				       stop, err);
+				       watch, err);
 	return rc;
 }
 
@@ -225,6 +226,20 @@ static bool is_grid(const struct parsed *p, const struct shoal_pattern *pattern)
 	       (!p->sub_width || pattern->first % p->subfolders == 0);
 }
 
+struct grid_report {
+	const struct shoal_index_options *options;
+	uint64_t nr_all;
+};
+
+static void report_grid(void *self, uint64_t nr_names)
+{
+	const struct grid_report *r = self;
+
+	r->options->progress(r->options->self,
+			     &(struct shoal_index_progress){
+				     .nr_names = nr_names, .where = "", .nr_all = r->nr_all });
+}
+
 static int write_grids(const struct parsed *p, const struct shoal_pattern *pattern,
 		       const struct shoal_index_options *options, const struct index_root *root,
 		       struct shoal_index_result *result, struct shoal_err *err)
@@ -235,13 +250,17 @@ static int write_grids(const struct parsed *p, const struct shoal_pattern *patte
 		.samples_per_file = options->samples_per_file ? options->samples_per_file : 1,
 		.tmp_dir = options->tmp_dir,
 	};
+	struct grid_report report = { options, pattern->count };
+	struct cat_grid_watch watch = { .stop = options->stop,
+					.progress = options->progress ? report_grid : NULL,
+					.self = &report };
 	struct shoal_writer *w = NULL;
 	int rc;
 
 	rc = shoal_writer_open(options->output, &wo, &w, err);
 	if (rc < 0)
 		return rc;
-	rc = add_grids(w, p, pattern, options->stop, err);
+	rc = add_grids(w, p, pattern, &watch, err);
 	if (rc == 0 && stop_requested(options->stop))
 		rc = err_set(err, -ECANCELED, "interrupted");
 	if (rc < 0) {
@@ -260,7 +279,7 @@ static int write_sorted(const struct parsed *p, const struct shoal_pattern *patt
 {
 	bool sizes = pattern->size != SHOAL_SIZE_UNKNOWN;
 	char name[SHOAL_NAME_MAX + 1];
-	struct index_job job = { .options = options, .root = *root };
+	struct index_job job = { .options = options, .root = *root, .nr_all = pattern->count };
 	struct index_record record = { .size = pattern->size, .samples = 1 };
 	int rc = index_job_open(&job, sizes, /* samples= */ false, err);
 

@@ -388,6 +388,8 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result, struc
 	j->walk = index_walk_free(j->walk);
 	scan_join_samples(j, wo.nr_threads);
 	scan_count(&state, result);
+	if (j->place->size == 1 && !j->resume.found) /* other ranks' names are not known here */
+		j->nr_all = state.nr_names;
 	count_requests(j, clock_now() - start, wo.nr_threads, result);
 	j->nr_foreign = state.nr_foreign + j->resume.nr_foreign;
 	result->nr_unreadable += j->resume.nr_unreadable;

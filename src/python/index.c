@@ -33,9 +33,10 @@ static void on_progress(void *self, const struct shoal_index_progress *p)
 	PyObject *done = NULL;
 
 	if (w->progress != Py_None && !w->type) {
-		done = PyObject_CallFunction(w->progress, "OKKy", p->sealing ? Py_True : Py_False,
+		done = PyObject_CallFunction(w->progress, "OKKyK", p->sealing ? Py_True : Py_False,
 					     (unsigned long long)p->nr_names,
-					     (unsigned long long)p->nr_pending, p->where);
+					     (unsigned long long)p->nr_pending, p->where,
+					     (unsigned long long)p->nr_all);
 		if (!done)
 			keep_exception(w);
 		Py_XDECREF(done);

@@ -143,6 +143,18 @@ def test_what_was_read_is_reported_when_a_rank_is_interrupted(mpi, tmp_path, who
     assert said == [{"message": "interrupted: these figures are of the part that was read", "command": "read"}]
 
 
+def test_progress_has_the_bytes_of_all_ranks_where_samples_differ(mpi, tmp_path):
+    """Rank 0 reads samples of one byte, rank 1 of 10,000."""
+    (tmp_path / "tree").mkdir()
+    for i in range(200):
+        (tmp_path / "tree" / f"{i:03}").write_bytes(bytes(10_000 if i % 2 else 1))
+    alone("index", tmp_path / "tree", "-q", "-o", tmp_path / "c")
+    job = start(mpi, 2, tmp_path / "c", "--mode", "sequential", "--batch", 1, "--duration", 2.5, "--progress", "json").finish()
+    assert job.code == 0, job.err
+    shown = [json.loads(line) for line in job.err.splitlines() if '"progress"' in line]
+    assert shown and 4000 < shown[-1]["bytes"] / shown[-1]["done"] < 6000, shown
+
+
 @pytest.fixture
 def dead(tmp_path):
     """Options for a job whose reads never end."""

@@ -43,6 +43,18 @@ def test_progress_is_told_and_may_end_it(files, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.cat"]
 
 
+def test_progress_has_the_number_of_all_names_where_it_is_known(tmp_path):
+    """Of a pattern from the beginning, whether its names are computed or sorted; of anything else while it is sealed."""
+    for pattern, phases in (("f{:08d}", {False}), ("f{}", {False, True})):
+        told = []
+        shoal.index_pattern(pattern, 1_000_000, tmp_path / "p.cat", root="/r", progress=told.append, force=True)
+        assert {p.sealing for p in told} == phases and {p.total for p in told} == {1_000_000}
+        assert all(0 < p.names <= 1_000_000 for p in told)
+    told = []
+    shoal.index(("f%d" % i for i in range(200_000)), tmp_path / "l.cat", root="/r", progress=told.append)
+    assert {p.total for p in told if not p.sealing} == {0} and {p.total for p in told if p.sealing} == {200_000}
+
+
 @pytest.mark.parametrize("nr", [0, 3, 200_000])
 def test_an_iterable_that_fails_leaves_no_catalog(tmp_path, nr):
     def names():

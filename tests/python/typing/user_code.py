@@ -20,7 +20,7 @@ def make(folder: pathlib.Path) -> shoal.Catalog:
     one = shoal.index(folder, folder / "one.cat", include="*.jpg", exclude=["*.tmp", b"x"], progress=told, warn=print)
     shoal.index([("a", 5), ("b", 6)], "two.cat", root="/data", force=True)
     shoal.index("s3://bucket/train", b"three.cat", shard=(0, 4), etags=True)
-    shoal.index_pattern("img_{:07d}.jpeg", 100, "four.cat", size=5)
+    shoal.index_pattern("img_{:07d}.jpeg", 100, "four.cat", size=5, progress=told)
     made: Dict[str, int] = one.made
     print(made["nr_names"])
     return one
