@@ -112,7 +112,9 @@ static void put_bash(void)
 	put_command_names();
 	fputs("' ;;\n\tesac ;;\n    esac\n"
 	      "    [[ $words ]] && COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
-	      "    [[ $files && $word != -* ]] && COMPREPLY+=($(compgen -f -- \"$word\"))\n"
+	      "    [[ $files && $word != -* ]] &&\n"
+	      "        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- \"$word\")\n"
+	      "    return 0\n"
 	      "}\n"
 	      "complete -o filenames -F _shoal shoal\n",
 	      stdout);

@@ -54,7 +54,12 @@ static int cmd_find_run(void *arguments, int nr, char **words)
 	struct shoal_catalog *cat;
 	int status = CLI_OK;
 
-	if (!a->select.given == (nr == 1))
+	if (a->select.given && nr > 1)
+		return cli_usage("find",
+				 "--%s is for files that are looked for, not for names: "
+				 "give one or the other",
+				 a->select.given);
+	if (!a->select.given && nr == 1)
 		return cli_usage("find", "give a catalog and names, or a catalog and what to look "
 					 "for, such as --regex REGEX");
 	cat = cli_open("find", words[0], &a->where);

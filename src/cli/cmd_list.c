@@ -83,7 +83,7 @@ static int cmd_list_run(void *arguments, int nr, char **words)
 	const char *uri = words[0];
 	struct shoal_err err = { "" };
 	struct shoal_list *list;
-	int status = cli_format_check("list", &a->format);
+	int status = cli_format_check("list", &a->format), rc;
 
 	(void)nr;
 	if (status != CLI_OK || cli_s3_check_uri("list", uri) != CLI_OK)
@@ -101,9 +101,10 @@ static int cmd_list_run(void *arguments, int nr, char **words)
 					"'%s' is a file, not a directory; 'shoal ls' prints the "
 					"names in a catalog",
 					uri));
-	if (shoal_list_open(uri, &a->options, &list, &err) < 0)
+	rc = shoal_list_open(uri, &a->options, &list, &err);
+	if (rc < 0) /* an unknown kind of store is in the message already */
 		return cli_end(cli_fail("list", "'%s': %s%s", uri, cli_words("list", &err),
-					cli_guess_uri(uri).text));
+					rc == -ENOTSUP ? "" : cli_guess_uri(uri).text));
 	status = a->total ? cmd_list_total(uri, list, &a->format)
 			  : cli_put_list("list", uri, list, &a->format, false);
 	shoal_list_close(list);

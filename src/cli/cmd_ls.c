@@ -113,13 +113,53 @@ static int cmd_ls_print_random(const struct cmd_ls_arguments *a, const struct sh
 	return status;
 }
 
+static const char *later_of(const char *a, const char *b)
+{
+	return !a || strcmp(a, b) < 0 ? b : a;
+}
+
+static const char *earlier_of(const char *a, const char *b)
+{
+	return !a || strcmp(b, a) < 0 ? b : a;
+}
+
+/* Select only names that begin with the prefix: those between the name before the first of them,
+ * and the first text after all of them. */
+static int cmd_ls_bound(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
+{
+	static char before[SHOAL_NAME_MAX + 1], after[SHOAL_NAME_MAX + 1]; /* lent to the list */
+	struct shoal_select *s = &a->select.select;
+	size_t len = strnlen(a->prefix, SHOAL_NAME_MAX);
+	uint64_t id = 0;
+	int rc = shoal_catalog_lower_bound(cat, a->prefix, strlen(a->prefix), &id);
+
+	if (rc >= 0 && id > 0) {
+		rc = shoal_catalog_name(cat, id - 1, before);
+		if (rc >= 0)
+			s->start_after = later_of(s->start_after, before);
+	}
+	if (rc < 0)
+		return cli_lookup_failed("ls", a->path, cat, rc);
+	memcpy(after, a->prefix, len);
+	while (len > 0 && (unsigned char)after[len - 1] == 0xff)
+		len--;
+	if (len > 0) {
+		after[len - 1]++;
+		after[len] = '\0';
+		s->end_before = earlier_of(s->end_before, after);
+	}
+	return CLI_OK;
+}
+
 /* Files that the options select. */
 static int cmd_ls_print_selected(struct cmd_ls_arguments *a, const struct shoal_catalog *cat)
 {
 	struct shoal_err err = { "" };
 	struct shoal_list *list;
-	int status;
+	int status = a->prefix ? cmd_ls_bound(a, cat) : CLI_OK;
 
+	if (status != CLI_OK)
+		return status;
 	if (shoal_list_catalog(cat, cli_select_finish(&a->select), &list, &err) < 0)
 		return cli_fail("ls", "'%s': %s", a->path, cli_words("ls", &err));
 	status = cli_put_list("ls", a->path, list, &a->format, true);
@@ -206,9 +246,8 @@ static int cmd_ls_run(void *arguments, int nr, char **words)
 	(void)nr;
 	if (a->id_given + a->from_given + (a->prefix != NULL) + (a->random > 0) > 1)
 		return cli_usage("ls", "--id, --from, --prefix and --random exclude each other");
-	if (selects && (a->id_given || a->from_given || a->prefix || a->random))
-		return cli_usage("ls",
-				 "--%s cannot be used with --id, --from, --prefix or --random",
+	if (selects && (a->id_given || a->from_given || a->random))
+		return cli_usage("ls", "--%s cannot be used with --id, --from or --random",
 				 a->select.given);
 	if (a->select.select.limit && (a->id_given || a->random))
 		return cli_usage("ls", "--limit cannot be used with --id or --random");
@@ -249,7 +288,7 @@ const struct cli_command cmd_ls = {
 	.summary = "print names by id, prefix, pattern, or at random",
 	.usage = "CATALOG [--id ID | --from ID | --prefix TEXT | --random FILES] "
 		 "[OPTION]...\n"
-		 "CATALOG [--include GLOB] [--regex REGEX] [OPTION]...",
+		 "CATALOG [--prefix TEXT] [--include GLOB] [--regex REGEX] [OPTION]...",
 	.about = "Print names of a catalog, in order, one per line.",
 	.sections = { { .options = options },
 		      CLI_SELECT_SECTION(AT(select)),

@@ -121,6 +121,10 @@ int main(int argc, char **argv)
 		print_version();
 		return cli_finish("", CLI_OK);
 	}
+	if (strcmp(argv[1], "--help=man") == 0) {
+		cli_put_man(stdout, NULL);
+		return cli_finish("", CLI_OK);
+	}
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
 	    strcmp(argv[1], "help") == 0)
 		return main_help(argc, argv);

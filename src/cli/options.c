@@ -522,6 +522,16 @@ static void note_alone(const struct cli_command *c, int nr_ranks)
 			 nr_ranks);
 }
 
+/* Errors of the command line are documents too, wherever --progress json stands in it. */
+static void find_style(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--progress=json") == 0 ||
+		    (strcmp(argv[i], "--progress") == 0 && i + 1 < argc &&
+		     strcmp(argv[i + 1], "json") == 0))
+			cli_talk.style = CLI_AS_JSON;
+}
+
 int cli_run_command(const struct cli_command *c, int argc, char **argv)
 {
 	struct parser p = { .command = c, .argc = argc - 1, .argv = argv + 1 };
@@ -534,6 +544,7 @@ int cli_run_command(const struct cli_command *c, int argc, char **argv)
 		return CLI_OK;
 	}
 	cli_talk.began = clock_seconds();
+	find_style(argc, argv);
 	p.into = calloc(1, c->size + 1);
 	if (!p.into)
 		return cli_fail(c->name, "out of memory");

@@ -79,11 +79,12 @@ struct cli_output {
 	CLI_TEXT('o', "output", "FILE", (base) + offsetof(struct cli_output, path), \
 		 "write the catalog here"),                                         \
 		CLI_OUTPUT_COMMON(base)
-#define CLI_OUTPUT_COMMON(base)                                                              \
-	CLI_FLAG(0, "force", (base) + offsetof(struct cli_output, force),                    \
-		 "write a catalog without files, and replace a file that is not a catalog"), \
-		CLI_FLAG(0, "dry-run", (base) + offsetof(struct cli_output, dry_run),        \
-			 "write nothing: print what would be written"),                      \
+#define CLI_OUTPUT_COMMON(base)                                                                \
+	CLI_FLAG(0, "force", (base) + offsetof(struct cli_output, force),                      \
+		 "write a catalog without files, or one that replaces a catalog of more than " \
+		 "twice as many; and replace a file that is not a catalog"),                   \
+		CLI_FLAG(0, "dry-run", (base) + offsetof(struct cli_output, dry_run),          \
+			 "write nothing: print what would be written"),                        \
 		CLI_JSON((base) + offsetof(struct cli_output, json))
 
 /* Whether a catalog can be written to @path: CLI_OK, or the exit status after a message. */

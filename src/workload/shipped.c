@@ -135,7 +135,7 @@ static int fail_name(const char *name, const char *folder, struct shoal_err *err
 		snprintf(alike, sizeof(alike), "%s", near ? near : "");
 	}
 	free_names(names, nr);
-	return err_set(err, -ENOENT,
+	return err_set(err, -ESRCH,
 		       "there is no workload '%.100s'%s%s%s 'shoal workloads' lists those that "
 		       "ship; a file is named with a slash or .yaml",
 		       name, *alike ? "; did you mean " : ".", alike, *alike ? "?" : "");

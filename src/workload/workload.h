@@ -184,7 +184,7 @@ typedef void workload_warn_fn(void *self, const char *words);
  * "dataset.num_files_train=5", with the value in YAML, optionally prefixed by "++workload.",
  * "+workload." or "workload."; the last one for a key wins. @warn may be NULL.
  *
- * -ENOENT: unknown workload.
+ * -ESRCH: it is the name of no shipped workload, and not of a file.
  * -EINVAL: malformed YAML or value; the message names file, line and column, or the override.
  */
 int workload_load(const char *where, char *const *overrides, size_t nr, workload_warn_fn *warn,

@@ -134,7 +134,7 @@ def test_an_empty_catalog_has_no_id_0(shoal, fails):
     (["--id", 0, "--prefix", "a"], "exclude each other"),
     (["--from", 3, "--prefix", "a"], "exclude each other"),
     (["--limit", 3, "--id", 0], "--limit cannot be used with --id or --random"),
-    (["--include", "x", "--prefix", "a"], "--include cannot be used with --id, --from, --prefix or --random"),
+    (["--include", "x", "--from", 3], "--include cannot be used with --id, --from or --random"),
     (["--count", 3], "unknown option '--count': --limit is the most files to print"),
     (["--id", "x"], "--id 'x' is not a whole number"),
     (["--id", -1], "--id '-1' is not a whole number"),

@@ -158,7 +158,7 @@ def test_wrong_arguments_are_told(shoal, fails, args, words):
 
 def test_what_cannot_be_is_refused(shoal, fails):
     some = ["--memory-per-host", "1G", "--accelerators", "1"]
-    fails(shoal("datasize", "nonsense", *some), 1, "there is no workload")
+    fails(shoal("datasize", "nonsense", *some), 2, "there is no workload")
     fails(shoal("datasize", "unet3d_h100", "train.total_training_steps=99999999", *some), 1, "but there is data for")
     fails(shoal("datasize", "unet3d_h100", "--hosts", "8", *some), 1, "each host needs at least one")
     fails(shoal("datasize", "unet3d_h100", "dataset.record_length_bytes=1", "dataset.record_length_bytes_stdev=0",

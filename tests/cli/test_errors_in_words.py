@@ -106,6 +106,12 @@ CASES = [
     ("list s3:/bucket/x", FAILED, "did you mean 's3://bucket/x'?"),
     ("info s3:/bucket/x", FAILED, "did you mean 's3://bucket/x'?"),
     ("index gs://bucket/x -o x", FAILED, "'gs://' is not a kind of store: use file://, s3://, null: or a path"),
+    ("list gs://bucket/x", FAILED, "shoal list: 'gs://bucket/x': 'gs://' is not a kind of store: use file://, s3://, null: or a path\n"),
+    ("datagen nosuch --data e", USAGE, "there is no workload 'nosuch'"),
+    ("find c.cat 1.jpg --limit 3", USAGE, "--limit is for files that are looked for, not for names: give one or the other"),
+    ("index v.csv --format inventory --columns Bucket,Key,Sise -o x", FAILED, "an inventory has no column 'Sise'; did you mean Size?"),
+    ("index v.csv --format inventory --columns Bucket,Key,Key -o x", FAILED, "column 'Key' is named twice"),
+    ("merge c.cat --root /elsewhere -o x", FAILED, "is not below 'file:///elsewhere': its names cannot be relative to that"),
     ("index s3://bucket/x -o x", FAILED, "AWS_ACCESS_KEY_ID", "--anonymous"),
     ("index s3://bucket/x --threads 3 -o x", USAGE, "a bucket is listed with --connections N"),
     ("list c.cat", FAILED, "'c.cat' is a file, not a directory; 'shoal ls' prints the names in a catalog"),
@@ -137,7 +143,7 @@ CASES = [
     # Reading and running
     ("read c.cat --slot 1", FAILED, "raise --slot to 2, or use --pieces"),
     ("read moved.cat", FAILED, "there is no directory", "if the data has moved", "--data"),
-    ("run retinanet --data d --results r", FAILED, "did you mean retinanet_b200"),
+    ("run retinanet --data d --results r", USAGE, "did you mean retinanet_b200"),
     ("run w.yaml --data d", USAGE, "--results DIR"),
     ("run w.yaml --results r", USAGE, "--data DIR"),
     ("run w.yaml --data d --results r dataset.num_file_train=3", USAGE, "did you mean dataset.num_files_train?"),
@@ -152,7 +158,7 @@ CASES = [
     ("filter c.cat --min-size 3 --max-size 2 -o x", USAGE, "--min-size is larger than --max-size"),
     ("ls c.cat --count 3", USAGE, "--limit is the most files to print"),
     ("column import c.cat v.csv", FAILED, "'v.csv', line 1", "--header"),
-    ("workloads nosuch", FAILED, "there is no workload 'nosuch'"),
+    ("workloads nosuch", USAGE, "there is no workload 'nosuch'"),
 ]
 
 

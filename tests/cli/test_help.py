@@ -94,6 +94,7 @@ def test_no_option_lacks_its_help(shoal, command):
 
 def test_the_manual_page_of_shoal_names_every_command(shoal):
     page = shoal.good("help", "--man").decode()
+    assert shoal.good("--help=man").decode() == page
     assert re.findall(r"^\\fBshoal\\-(\w+)\\fR\(1\)", page, re.M) == COMMANDS
 
 
@@ -103,11 +104,15 @@ def complete_in_bash(tmp_path, *words):
               ' printf "%s\\n" "${COMPREPLY[@]}"')
     out = subprocess.run(["bash", "-c", script, binary(), *words], check=True, stdout=subprocess.PIPE, cwd=tmp_path,
                          env={**os.environ, "PATH": f"{os.path.dirname(binary())}:{os.environ['PATH']}"}).stdout
-    return out.decode().split()
+    return [line for line in out.decode().split("\n") if line]
 
 
 def test_bash_completes_commands_options_and_values(tmp_path):
     (tmp_path / "some.cat").touch()
+    for name in ("two words.cat", "two more.cat", "a*b"):
+        (tmp_path / name).touch()
+    assert sorted(complete_in_bash(tmp_path, "shoal", "info", "two")) == ["two more.cat", "two words.cat"]
+    assert complete_in_bash(tmp_path, "shoal", "info", "a") == ["a*b"]
     assert complete_in_bash(tmp_path, "shoal", "ma") == ["manifest"]
     assert complete_in_bash(tmp_path, "shoal", "order", "--mo") == ["--mode"]
     assert complete_in_bash(tmp_path, "shoal", "order", "--mode", "s") == ["sequential"]
