@@ -187,6 +187,7 @@ static int cmd_read_record(struct cmd_read_arguments *a, struct comm *comm, stru
 		return rc;
 	head.begin = a->record.begin;
 	cli_listen_begin(&a->listen, "read", &head);
+	a->plan.cores = a->record.cores;
 	a->plan.series = a->record.series;
 	a->plan.watch = cli_listen_watch(&a->listen);
 	return 0;

@@ -292,7 +292,7 @@ static int cmd_run_begun(void *self, const struct run_result *r, struct shoal_er
 {
 	struct cmd_run_state *c = self;
 
-	return run_begin_write(r, c->place, c->a.results, &c->a.listen, err);
+	return run_begin_write(r, c->a.results, &c->a.listen, err);
 }
 
 /* Rank 0, after each phase. */

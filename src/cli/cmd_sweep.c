@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cores.h"
 #include "base/lock.h"
 #include "base/path.h"
 #include "base/text.h"
@@ -142,7 +141,7 @@ static int cmd_sweep_write_report(struct cmd_sweep_state *s, struct sweep_result
 	struct knee_rules rules = { s->a->within * 0.01, s->a->slower };
 	uint64_t now = clock_wall();
 	char path[4096];
-	int rc = sweep_sum_up(&s->plan, s->jobs, s->records, rules, cores_available(), r, err);
+	int rc = sweep_sum_up(&s->plan, s->jobs, s->records, rules, r, err);
 
 	if (rc == 0)
 		rc = sweep_folder_write(s->a->results, s->command.words, s->command.nr,

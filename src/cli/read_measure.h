@@ -33,6 +33,7 @@ struct read_plan {
 	char *settings;          /* lines of "key: value", for the results; or NULL */
 	struct series *series;   /* of this rank; NULL: none is kept */
 	struct run_watch *watch; /* NULL: nobody watches */
+	uint64_t cores;          /* that all ranks may use */
 };
 
 /* One measurement, over all ranks. */

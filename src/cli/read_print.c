@@ -215,6 +215,7 @@ void read_print_json(const struct read_plan *plan, const struct read_outcome *o,
 	struct json j = cli_json();
 
 	json_open_object(&j, NULL);
+	json_u64(&j, "cores", plan->cores);
 	read_put_json(&j, plan, o, nr_ranks);
 	read_put_settings(&j, plan->settings ? plan->settings : "");
 	json_close_object(&j);

@@ -13,6 +13,7 @@
 #include "cli/hints.h"
 #include "report/begin.h"
 #include "run/folder.h"
+#include "run/node.h"
 
 static int record_folder(const char *dir, struct shoal_err *err)
 {
@@ -89,16 +90,15 @@ int cli_record_begin(struct cli_record *r, const struct cli_record_facts *facts,
 		     bool all, struct cli_listen *listen, struct shoal_err *err)
 {
 	const struct comm_place *place = comm_place(comm);
-	uint64_t started = clock_wall(), online = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	uint64_t started = clock_wall();
 	bool first = place->rank == 0;
 	int rc = 0;
 
-	/* Ranks that are bound to cores have them all together. */
-	r->cores = u64_min(online,
-			   (uint64_t)cores_available() * (all ? (uint64_t)place->node_size : 1)) *
-		   (all ? (uint64_t)place->nr_nodes : 1);
-	if (!r->results && !listen->address)
-		return 0;
+	r->cores = cores_allowed();
+	if (all)
+		rc = run_count_cores(comm, &r->cores, err);
+	if (rc < 0 || (!r->results && !listen->address))
+		return rc;
 	if (first)
 		rc = cli_record_check(r, facts->command, err);
 	if (rc == 0 && first && r->results)

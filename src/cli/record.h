@@ -11,7 +11,7 @@
 struct cli_record {
 	const char *results;   /* --results, or NULL */
 	struct series *series; /* NULL: nobody wants one */
-	uint64_t cores;        /* that the ranks with a series may use */
+	uint64_t cores;        /* that the ranks with a series may use, all together */
 	char *begin; /* rank 0: the text of begin.json, if there are results or listeners */
 };
 

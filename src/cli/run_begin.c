@@ -10,7 +10,6 @@
 #include "report/report.h"
 #include "report/write.h"
 #include "run/folder.h"
-#include "run/node.h"
 
 int run_begin_check_size(const struct run_begin_size *s, struct shoal_err *err)
 {
@@ -68,13 +67,11 @@ static void begin_listen(const struct run_result *r, const char *begin, const ch
 		run_begin_tell(r, i, listen);
 }
 
-int run_begin_write(const struct run_result *r, const struct comm_place *place, const char *folder,
-		    struct cli_listen *listen, struct shoal_err *err)
+int run_begin_write(const struct run_result *r, const char *folder, struct cli_listen *listen,
+		    struct shoal_err *err)
 {
-	/* Those of the other nodes are not known yet: they are taken to be alike. */
-	uint64_t cores = run_nr_cpus_node() * (uint64_t)place->nr_nodes;
 	char *begin = NULL, *config = NULL;
-	int rc = report_begin_text(r, cores, &begin, err);
+	int rc = report_begin_text(r, &begin, err);
 
 	if (rc == 0)
 		rc = report_write_text(folder, run_file_name(RUN_FILE_BEGIN), begin, err);

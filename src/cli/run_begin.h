@@ -27,8 +27,8 @@ void run_begin_print(const struct workload *w, uint64_t accelerators, const char
  * Rank 0, before the first step: write begin.json, config.yaml and effective.yaml to @folder; the
  * page is served from here on, with the epochs that a resumed run has already.
  */
-int run_begin_write(const struct run_result *r, const struct comm_place *place, const char *folder,
-		    struct cli_listen *listen, struct shoal_err *err) MUST_USE;
+int run_begin_write(const struct run_result *r, const char *folder, struct cli_listen *listen,
+		    struct shoal_err *err) MUST_USE;
 
 /* Rank 0: phase @i has ended. */
 void run_begin_tell(const struct run_result *r, size_t i, const struct cli_listen *listen);

@@ -20,20 +20,14 @@ void report_put_begin(struct json *j, const struct report_begin *b)
 	json_u64(j, "cores", b->cores);
 }
 
-struct begin_of_run {
-	const struct run_result *r;
-	uint64_t cores;
-};
-
 static void put_begin_of_run(struct json *j, const void *self)
 {
-	const struct begin_of_run *b = self;
-	const struct run_result *r = b->r;
+	const struct run_result *r = self;
 
 	report_put_begin(j, &(struct report_begin){ .command = "run",
 						    .started = r->started,
 						    .ranks = r->nr_ranks,
-						    .cores = b->cores });
+						    .cores = r->cores });
 	json_string(j, "workload", r->workload->name);
 	json_u64(j, "accelerators", r->nr_accelerators);
 	json_u64(j, "epochs", r->workload->train.epochs);
@@ -53,9 +47,7 @@ static void put_begin_of_run(struct json *j, const void *self)
 	json_u64(j, "resumed", r->resumed);
 }
 
-int report_begin_text(const struct run_result *r, uint64_t cores, char **ret_text,
-		      struct shoal_err *err)
+int report_begin_text(const struct run_result *r, char **ret_text, struct shoal_err *err)
 {
-	return report_text(put_begin_of_run, &(struct begin_of_run){ r, cores },
-			   (struct json){ .lines = 1 }, ret_text, err);
+	return report_text(put_begin_of_run, r, (struct json){ .lines = 1 }, ret_text, err);
 }

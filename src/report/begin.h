@@ -16,7 +16,6 @@ struct report_begin {
 void report_put_begin(struct json *j, const struct report_begin *b);
 
 /* The text of a run's, once it is known how it reads. The caller frees it. */
-int report_begin_text(const struct run_result *r, uint64_t cores, char **ret_text,
-		      struct shoal_err *err) MUST_USE;
+int report_begin_text(const struct run_result *r, char **ret_text, struct shoal_err *err) MUST_USE;
 
 #endif

@@ -262,6 +262,7 @@ static void summary_put_shoal(struct json *j, const struct run_result *r)
 	json_u64(j, "resumed", r->resumed);
 	json_u64(j, "epochs_due", r->workload->train.epochs);
 	json_u64(j, "ranks", r->nr_ranks);
+	json_u64(j, "cores", r->cores);
 	json_string(j, "data", r->data ? r->data : "");
 	json_string(j, "catalog", r->catalog);
 	json_string(j, "catalog_digest", r->digest);

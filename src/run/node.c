@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cores.h"
+
 /* The number of kB after @key in a file of /proc, as bytes; 0 if it is not there. */
 static uint64_t proc_bytes(const char *path, const char *key)
 {
@@ -48,6 +50,27 @@ uint64_t run_nr_cpus(void)
 	if (sched_getaffinity(0, sizeof(set), &set) < 0)
 		return run_nr_cpus_node();
 	return (uint64_t)CPU_COUNT(&set);
+}
+
+/*
+ * Launchers give each rank cores of its own, or all ranks of a node the same. A control group is
+ * usually that of the node's share of the job, so its limit is one for all of them.
+ */
+static uint64_t node_cores(const struct comm_place *place)
+{
+	unsigned mine = cores_available(), allowed = cores_allowed();
+
+	if (allowed < mine)
+		return allowed;
+	return u64_min(run_nr_cpus_node(), (uint64_t)mine * (uint64_t)place->node_size);
+}
+
+int run_count_cores(struct comm *comm, uint64_t *ret_cores, struct shoal_err *err)
+{
+	const struct comm_place *place = comm_place(comm);
+
+	*ret_cores = place->node_rank == 0 ? node_cores(place) : 0;
+	return comm_reduce(comm, COMM_SUM, ret_cores, 1, err);
 }
 
 /* The facts that a rank sends. */

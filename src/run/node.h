@@ -23,6 +23,12 @@ uint64_t run_nr_cpus(void);
 uint64_t run_nr_cpus_node(void);
 
 /*
+ * Collective: how many cores all ranks together may use, on all nodes; as far as launchers bind
+ * them, and control groups limit their CPU time.
+ */
+int run_count_cores(struct comm *comm, uint64_t *ret_cores, struct shoal_err *err) MUST_USE;
+
+/*
  * Collective: every rank sends its facts. On rank 0 *@ret_nodes, which the caller frees, has one
  * entry per node with the sums over its ranks. The bytes are this rank's.
  */

@@ -1,7 +1,9 @@
 #include "run/result.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool run_result_measured(const struct run_result *r)
 {
@@ -86,39 +88,42 @@ static void summarise(const struct run_result *r, bool eval, struct run_summary 
 	s->meets = s->au >= r->workload->au * 100.0;
 }
 
-/*
- * From this share on, processors count as busy: all processors, or one per rank, because a loader
- * has one thread that requests data.
- */
+/* From this share on, the processors that the loaders can use count as busy. */
 #define BUSY 0.8
+
+/* Rings whose number was given are worked by one thread each; otherwise loaders use what helps. */
+static double result_usable_cores(const struct run_result *r)
+{
+	double cores = (double)r->cores, rings = (double)(r->threads * r->nr_ranks);
+
+	return rings > 0 && strcmp(r->engine, "uring") == 0 && rings < cores ? rings : cores;
+}
 
 bool run_result_limit(const struct run_result *r, char *words, size_t cap)
 {
 	const struct run_result_phase *p = NULL;
-	double cpus = 0, used, asked, compute;
+	double used, asked, compute;
 	char read[64] = "";
 	bool busy;
 
 	for (size_t i = 0; i < r->nr_phases; i++)
 		if (!r->phases[i].eval && run_result_counts(r, i))
 			p = &r->phases[i];
-	for (size_t i = 0; i < r->nr_nodes; i++)
-		cpus += (double)r->nodes[i].nr_cpus;
 	compute = workload_time_mean(&r->workload->train.computation_time);
-	if (!p || r->train.meets || p->block_seconds <= 0 || compute <= 0 || cpus <= 0 ||
+	if (!p || r->train.meets || p->block_seconds <= 0 || compute <= 0 || r->cores == 0 ||
 	    p->time.data < p->time.ranks)
 		return false;
 	used = p->cpu_us * 1e-6 * (double)p->samples / p->block_seconds;
-	busy = used >= BUSY * cpus || used >= BUSY * (double)r->nr_ranks;
+	busy = used >= BUSY * result_usable_cores(r);
 	asked = (double)r->workload->reader.batch * (double)r->nr_accelerators / compute;
 	if (p->steps_counted > 0) /* otherwise the rate is not known */
 		snprintf(read, sizeof(read), ", of which %.*f were read",
 			 p->figures.throughput < 100, p->figures.throughput);
 	snprintf(words, cap,
 		 "at full utilisation the workload takes %.*f samples/s%s; the limit was %s: "
-		 "%.1f of %.0f processors were busy",
+		 "%.1f of %" PRIu64 " processors were busy",
 		 asked < 100, asked, read, busy ? "the clients' processors" : "the storage", used,
-		 cpus);
+		 r->cores);
 	return true;
 }
 

@@ -92,6 +92,7 @@ struct run_node {
 struct run_result {
 	const struct workload *workload; /* lent */
 	uint64_t nr_ranks, nr_accelerators;
+	uint64_t cores;          /* that the ranks may use */
 	uint64_t started, ended; /* ns since 1970 */
 	double seconds_to_first_batch;
 	uint64_t run;     /* a random number that identifies it in its step log */
@@ -113,6 +114,7 @@ struct run_result {
 	/* How it was read: */
 	char engine[32], engine_detail[256], order[32];
 	uint64_t seed, read_threads, in_flight, prefetch; /* threads per accelerator */
+	uint64_t threads; /* of each rank's loader; 0: as many as help */
 	char errors[RUN_ERRORS_NAMED]
 		   [RUN_ERROR_BYTES + 32]; /* messages about samples that could not be read */
 	size_t nr_errors;

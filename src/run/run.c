@@ -476,6 +476,7 @@ static void run_describe(struct run *run)
 	r->in_flight = run->load.in_flight;
 	r->read_threads = run->read_threads;
 	r->prefetch = run->load.prefetch;
+	r->threads = run->load.threads;
 	r->direct = run->load.direct;
 	r->drop_cache = run->o->drop_cache;
 	r->device_known = reads_files(run->o) &&
@@ -518,6 +519,8 @@ static int run_all(struct run *run, struct shoal_err *err)
 		return rc;
 	}
 	rc = run_begin(run, nr_phases, err);
+	if (rc == 0)
+		rc = run_count_cores(run->comm, &run->result->cores, err);
 	if (rc == 0)
 		rc = comm_fast_open(run->comm, &run->fast, err);
 	if (rc < 0)

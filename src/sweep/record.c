@@ -17,6 +17,7 @@ static const char *const names[SWEEP_NR_FIGURES] = {
 	[SWEEP_P50] = "p50_ms",
 	[SWEEP_P99] = "p99_ms",
 	[SWEEP_CPU] = "cpu_cores",
+	[SWEEP_CORES] = "cores",
 	[SWEEP_CLIENT_CPU] = "cpu_cores_usable",
 	[SWEEP_CACHED] = "cached_percent",
 };
@@ -61,6 +62,7 @@ static void record_take_figures(const struct figures *f, struct sweep_record *r)
 	r->figure[SWEEP_P50] = mean_of(f, FIGURE_P50);
 	r->figure[SWEEP_P99] = mean_of(f, FIGURE_P99);
 	r->figure[SWEEP_CPU] = mean_of(f, FIGURE_CPU) * 1e-6 * r->figure[SWEEP_SAMPLES];
+	r->figure[SWEEP_CORES] = fact_of(f, "cores", "shoal.cores");
 	r->figure[SWEEP_CLIENT_CPU] = usable_cores(f);
 	r->figure[SWEEP_CACHED] = mean_of(f, FIGURE_CACHED);
 }

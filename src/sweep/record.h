@@ -13,6 +13,7 @@ enum sweep_figure {
 	SWEEP_P50,     /* latency of samples, ms */
 	SWEEP_P99,
 	SWEEP_CPU,        /* cores that all ranks kept busy */
+	SWEEP_CORES,      /* that they may use, on all of their nodes */
 	SWEEP_CLIENT_CPU, /* and how many they can, if --threads says it; NAN: any number */
 	SWEEP_CACHED,     /* per cent of the bytes that came from the page cache */
 	SWEEP_NR_FIGURES,

@@ -61,13 +61,13 @@ static struct stats_spread spread_of(const double *all, size_t nr)
 	return stats_spread(known, n);
 }
 
-static void judge_client(struct sweep_result *r, struct sweep_point *p)
+static void judge_client(struct sweep_point *p)
 {
 	double busy = p->figure[SWEEP_CPU].median;
 
 	if (p->nr == 0)
 		return;
-	if (busy >= SWEEP_CPU_BUSY * (double)r->cores)
+	if (busy >= SWEEP_CPU_BUSY * p->figure[SWEEP_CORES].median)
 		p->client = "CPU";
 	else if (busy >= SWEEP_CPU_BUSY * p->figure[SWEEP_CLIENT_CPU].median)
 		p->client = "CPU per rank";
@@ -96,7 +96,7 @@ static void find_curve_knee(struct sweep_result *r, size_t curve)
 }
 
 int sweep_sum_up(const struct sweep_plan *plan, const struct sweep_job *jobs,
-		 const struct sweep_record *records, struct knee_rules rules, unsigned cores,
+		 const struct sweep_record *records, struct knee_rules rules,
 		 struct sweep_result *ret, struct shoal_err *err)
 {
 	size_t points = sweep_nr_points(plan);
@@ -104,7 +104,6 @@ int sweep_sum_up(const struct sweep_plan *plan, const struct sweep_job *jobs,
 
 	*ret = (struct sweep_result){ .plan = plan,
 				      .rules = rules,
-				      .cores = cores,
 				      .nr_jobs = sweep_nr_jobs(plan),
 				      .nr_curves =
 					      plan->nr_parameters > 1 ? plan->parameter[1].nr : 1 };
@@ -119,7 +118,7 @@ int sweep_sum_up(const struct sweep_plan *plan, const struct sweep_job *jobs,
 		for (size_t k = 0; k < SWEEP_NR_FIGURES; k++)
 			p->figure[k] = spread_of(p->all[k], p->nr);
 		p->ceiling = spread_of(p->ceilings, p->nr_ceilings).median;
-		judge_client(ret, p);
+		judge_client(p);
 	}
 	for (size_t c = 0; c < ret->nr_curves; c++) {
 		ret->knees[c].kind = KNEE_TOO_FEW;
@@ -264,14 +263,29 @@ static void result_put_knees(const struct sweep_result *r, struct json *j)
 	json_close_array(j);
 }
 
+/* With several numbers of ranks it may be another one at each point. */
+static double most_cores(const struct sweep_result *r)
+{
+	double most = (double)NAN;
+
+	for (size_t i = 0; i < sweep_nr_points(r->plan); i++)
+		most = fmax(most, r->points[i].figure[SWEEP_CORES].highest);
+	return most;
+}
+
 void sweep_put_result(const struct sweep_result *r, struct json *j)
 {
+	double cores = most_cores(r);
+
 	json_bool(j, "complete", r->nr_done == r->nr_jobs);
 	json_u64(j, "jobs", r->nr_jobs);
 	json_u64(j, "jobs_done", r->nr_done);
 	json_u64(j, "repeats", r->plan->repeats);
 	json_format(j, "seed", "%llu", (unsigned long long)r->plan->seed);
-	json_u64(j, "cores", r->cores);
+	if (isnan(cores))
+		json_null(j, "cores");
+	else
+		json_u64(j, "cores", (uint64_t)cores);
 	json_real(j, "knee_within", r->rules.within, 6);
 	json_real(j, "knee_slower", r->rules.slower, 6);
 	put_parameters(r->plan, j);

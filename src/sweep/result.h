@@ -38,14 +38,13 @@ struct sweep_result {
 	size_t nr_curves;
 	size_t nr_done, nr_jobs;
 	struct knee_rules rules;
-	unsigned cores; /* that the client has */
 };
 
 /*
  * From one record per job, in the order of sweep_jobs(). -ENOMEM. Release it in any case.
  */
 int sweep_sum_up(const struct sweep_plan *plan, const struct sweep_job *jobs,
-		 const struct sweep_record *records, struct knee_rules rules, unsigned cores,
+		 const struct sweep_record *records, struct knee_rules rules,
 		 struct sweep_result *ret, struct shoal_err *err) MUST_USE;
 void sweep_result_release(struct sweep_result *r);
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -599,6 +600,45 @@ static void threads_that_are_not_given_are_an_accelerators_share(void **state)
 	assert_true(run_nr_cpus() >= 1 && run_nr_cpus() <= run_nr_cpus_node());
 }
 
+static void the_client_is_the_limit_only_if_all_that_it_can_use_was_busy(void **state)
+{
+	static const struct {
+		const char *engine;
+		uint64_t cores, threads; /* 0: as many as help */
+		double used;
+		const char *limit;
+	} row[] = {
+		{ "uring", 16, 0, 0.9, "the storage: 0.9 of 16 processors" },
+		{ "uring", 16, 1, 0.9, "the storage: 0.9 of 16 processors" }, /* two ranks */
+		{ "uring", 16, 1, 1.7, "the clients' processors: 1.7 of 16 processors" },
+		{ "threads", 16, 1, 1.7, "the storage" },
+		{ "uring", 2, 4, 1.7, "the clients' processors: 1.7 of 2 processors" },
+	};
+	struct workload w = { .reader.batch = 10,
+			      .train.computation_time = { .kind = WORKLOAD_TIME_FIXED, .a = 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(row); i++) {
+		struct run_result_phase p = { .samples = 100,
+					      .block_seconds = 10,
+					      .cpu_us = row[i].used * 1e5,
+					      .time = { .data = 5 } };
+		struct run_result r = { .workload = &w,
+					.nr_ranks = 2,
+					.nr_accelerators = 2,
+					.cores = row[i].cores,
+					.threads = row[i].threads,
+					.phases = &p,
+					.nr_phases = 1 };
+		char words[256];
+
+		snprintf(r.engine, sizeof(r.engine), "%s", row[i].engine);
+		assert_true(run_result_limit(&r, words, sizeof(words)));
+		if (!strstr(words, row[i].limit))
+			fail_msg("'%s' is not in '%s'", row[i].limit, words);
+	}
+}
+
 /* ---- Locks ---- */
 
 static void a_lock_that_another_user_has_left_can_be_taken(void **state)
@@ -650,6 +690,7 @@ int main(void)
 		cmocka_unit_test(a_block_that_is_cut_goes_on_behind_the_cut),
 		cmocka_unit_test(a_record_of_another_run_or_a_damaged_one_is_refused),
 		cmocka_unit_test(threads_that_are_not_given_are_an_accelerators_share),
+		cmocka_unit_test(the_client_is_the_limit_only_if_all_that_it_can_use_was_busy),
 		cmocka_unit_test(a_lock_that_another_user_has_left_can_be_taken),
 	};
 

@@ -463,20 +463,26 @@ static void points_have_their_spread_and_what_limits_them(void **state)
 						   : jobs[i].point == 2  ? 450
 									 : 1000;
 		records[i].figure[SWEEP_P50] = 1;
-		records[i].figure[SWEEP_CPU] = jobs[i].point == 7 ? 1.9 : 0.1;
-		records[i].figure[SWEEP_CLIENT_CPU] = jobs[i].point == 9 ? 0.11 : 0.12;
+		/* Point 6 keeps as many cores busy, of more than there are here: of another host.
+		 */
+		records[i].figure[SWEEP_CPU] = jobs[i].point == 7 || jobs[i].point == 6 ? 1.9 : 0.1;
+		records[i].figure[SWEEP_CORES] = jobs[i].point == 6 ? 8 : 2;
+		records[i].figure[SWEEP_CLIENT_CPU] = jobs[i].point == 9   ? 0.11
+						      : jobs[i].point == 6 ? 8
+									   : 0.12;
 		records[i].figure[SWEEP_CACHED] = jobs[i].point == 1 ? 50.1 : 50;
 		if (jobs[i].point == 11)
 			snprintf(records[i].error, sizeof(records[i].error), "no such device");
 	}
 	records[0].there = false; /* not measured yet */
 	assert_int_equal(
-		sweep_sum_up(&plan, jobs, records, (struct knee_rules){ 0.05, 4 }, 2, &r, NULL), 0);
+		sweep_sum_up(&plan, jobs, records, (struct knee_rules){ 0.05, 4 }, &r, NULL), 0);
 	assert_int_equal(r.nr_done, 71);
 	assert_int_equal(r.points[jobs[0].point].nr, jobs[0].point == 11 ? 0 : 2);
 	assert_true(r.points[5].figure[SWEEP_SAMPLES].lowest >= 200);
 	assert_string_equal(r.points[2].client, "own limit");
 	assert_string_equal(r.points[7].client, "CPU");
+	assert_null(r.points[6].client);
 	assert_null(r.points[1].client);
 	assert_string_equal(r.points[9].client, "CPU per rank"); /* 0.1 of 0.11, not of 0.12 */
 	assert_true(sweep_from_memory(&r.points[1]) && !sweep_from_memory(&r.points[0]));
