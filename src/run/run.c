@@ -196,7 +196,10 @@ static int find_step(struct run *run, const struct run_result_phase *p, uint64_t
 	return rc;
 }
 
-/* A run without a time series is as good a measurement: the error is kept for the result. */
+/*
+ * A run without a time series is as good a measurement: the error is kept for the result. What a
+ * resumed run finds and cannot go on with stays as it is. In either case it can still be watched.
+ */
 static int open_series(struct run *run, bool resumed)
 {
 	struct series_head head = { .run = run->state.run,
@@ -207,12 +210,19 @@ static int open_series(struct run *run, bool resumed)
 	struct shoal_err err = { "" };
 	char path[RUN_PATH_MAX];
 	int rc = run_series_path(run->o->results, (int)run->rank, path, &err);
-	bool open = rc == 0 && resumed && series_resume(path, head.run, &run->series, &err) == 0;
+	bool fresh = !resumed;
 
-	if (rc == 0 && !open)
+	if (rc == 0 && resumed) {
+		rc = series_resume(path, head.run, &run->series, &err);
+		/* It was killed right after it began. */
+		fresh = rc == -ENOENT || rc == -ENODATA;
+	}
+	if (fresh && (rc == 0 || resumed))
 		rc = series_create(path, &head, &run->series, &err);
-	if (rc < 0)
+	if (rc < 0) {
 		snprintf(run->result->no_series, sizeof(run->result->no_series), "%.255s", err.msg);
+		(void)!series_create(NULL, &head, &run->series, NULL);
+	}
 	if (run->o->watch)
 		run_watch_begin(run->o->watch, run->series);
 	return 0;

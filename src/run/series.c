@@ -32,8 +32,8 @@ struct level {
 };
 
 struct series {
-	int fd, rc;      /* rc: the first error */
-	uint64_t end;    /* of the file */
+	int fd, rc;   /* rc: the first error, after which nothing is written; it is still watched */
+	uint64_t end; /* of the file */
 	uint64_t origin; /* clock_now() of time 0 */
 	struct level seconds, steps, listed;
 	struct series_record second, step, list; /* being filled */
@@ -465,7 +465,7 @@ void series_step(struct series *s, const struct series_step *step)
 {
 	uint64_t at;
 
-	if (!s || s->rc < 0)
+	if (!s)
 		return;
 	at = since_origin(s, step->now);
 	add_step(&s->second, step);
@@ -486,7 +486,7 @@ void series_count(struct series *s, uint64_t now, uint64_t samples, uint64_t byt
 	struct series_step part = { .now = now };
 	uint64_t at;
 
-	if (!s || s->rc < 0)
+	if (!s)
 		return;
 	at = since_origin(s, now);
 	part.samples = samples - u64_min(samples, s->counted);
@@ -561,7 +561,7 @@ void series_listed(struct series *s, uint64_t now, uint64_t names, uint64_t byte
 	struct series_record *r;
 	uint64_t at;
 
-	if (!s || s->rc < 0)
+	if (!s)
 		return;
 	r = &s->list;
 	at = since_origin(s, now);
@@ -660,6 +660,7 @@ int series_resume(const char *path, uint64_t run, struct series **ret_s, struct 
 {
 	struct series_head head = { 0 };
 	struct map m = MAP_CLOSED;
+	struct shoal_err why = { "" };
 	size_t end = 0;
 	int rc = 0, fd;
 	struct series *s = new_series(path, false, &rc, err);
@@ -669,8 +670,10 @@ int series_resume(const char *path, uint64_t run, struct series **ret_s, struct 
 	fd = fcntl(s->fd, F_DUPFD_CLOEXEC, 0);
 	rc = fd < 0 ? err_set_errno(err, err_errno(), "cannot read '%s'", path)
 		    : map_open_fd(fd, &m, err);
-	if (rc == 0)
-		rc = series_read(m.addr, m.len, &head, count_record, s, &end, err);
+	if (rc == 0 && m.len < SERIES_HEAD)
+		rc = err_set(err, -ENODATA, "'%s' has no records", path);
+	if (rc == 0 && series_read(m.addr, m.len, &head, count_record, s, &end, &why) < 0)
+		rc = err_set(err, -EBADMSG, "'%s': %s", path, why.msg);
 	if (rc == 0 && map_faulted(&m))
 		rc = err_set(err, -ESTALE, "'%s' is being truncated", path);
 	map_close(&m);

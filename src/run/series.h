@@ -58,7 +58,10 @@ struct series;
 int series_create(const char *path, const struct series_head *head, struct series **ret_s,
 		  struct shoal_err *err) MUST_USE;
 
-/* Append to the series of run @run after its last whole record. -ESTALE: it is of another run. */
+/*
+ * Append to the series of run @run after its last whole record. -ENOENT: there is none; -ENODATA:
+ * it was cut off before its first record; -ESTALE: it is of another run; -EBADMSG: not a series.
+ */
 int series_resume(const char *path, uint64_t run, struct series **ret_s,
 		  struct shoal_err *err) MUST_USE;
 

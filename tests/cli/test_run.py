@@ -7,6 +7,7 @@ import pathlib
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -868,6 +869,16 @@ def steps_recorded(results):
     return (path.stat().st_size - 80) // 40 if path.exists() else 0
 
 
+def steps_of_series(path):
+    """The steps of the records of docs/format/series.md."""
+    data, at, steps = path.read_bytes(), 64, 0
+    while at < len(data):
+        kind, length = struct.unpack_from("<II", data, at)
+        steps += struct.unpack_from("<9Q", data, at + 16)[3] if kind == 2 else 0
+        at += length
+    return steps
+
+
 SLOW = ["train.computation_time=0.02", "--data", "null"]
 
 
@@ -904,6 +915,20 @@ def test_an_interrupted_run_is_partial_and_can_be_resumed(shoal, run, workload, 
     output = json.loads((results / "0_output.json").read_text())
     assert (len(output["1"]["load"]["block1"]), len(output["1"]["load"]["block2"])) == (before, 10 - before)
     assert ".shoal-run" not in contents(results)
+    assert steps_of_series(results / "series.0") == 20  # of both parts
+
+
+def test_what_a_resumed_run_finds_instead_of_its_time_series_stays(shoal, run, workload, tmp_path):
+    results = tmp_path / "results"
+    process = shoal.start("run", workload, "--results", results, *SLOW, "-q")
+    until(lambda: steps_recorded(results) >= 3)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    (results / "series.0").write_bytes(b"my notes\n" * 20)
+    done = run(*SLOW, "--resume", "-q")
+    assert done.returncode == 0, done.stderr
+    assert (results / "series.0").read_bytes() == b"my notes\n" * 20
+    assert "series.0': it is not a time series" in summary(results)["shoal"]["no_series_because"]
 
 
 def test_an_interrupted_run_whose_results_cannot_be_written_does_not_say_that_all_was_run(shoal, run, workload, tmp_path):

@@ -4,9 +4,11 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -234,6 +236,48 @@ static void a_series_cut_anywhere_gives_what_is_whole_and_goes_on(void **state)
 		assert_int_equal(now.steps, before.steps + 10);
 	}
 	assert_int_equal(before.steps + before.seconds, all.steps + all.seconds - 1);
+	assert_int_equal(truncate(cut, SERIES_HEAD - 1), 0);
+	assert_int_equal(series_resume(cut, 7, &s, &err), -ENODATA);
+	assert_int_equal(unlink(cut), 0);
+	assert_int_equal(series_resume(cut, 7, &s, &err), -ENOENT);
+	f = fopen(cut, "w");
+	assert_int_equal(fwrite(bytes + 1, 1, SERIES_HEAD, f), SERIES_HEAD);
+	fclose(f);
+	assert_int_equal(series_resume(cut, 7, &s, &err), -EBADMSG);
+	check_words(&err, cut);
+}
+
+static void add_watched(void *self, const struct series_record *r)
+{
+	*(uint64_t *)self += r->samples;
+}
+
+/* Files of more than 2 KB cannot be written any more, as on a disk that is full. */
+static void a_full_disk_ends_the_file_and_not_who_watches(void **state)
+{
+	const char *path = test_path("full");
+	struct rlimit before, small;
+	struct series *s = create(path);
+	struct shoal_err err = { "" };
+	uint64_t watched = 0;
+	size_t end, len;
+	int rc;
+
+	(void)state;
+	series_watch(s, SECOND, add_watched, &watched);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	small = (struct rlimit){ .rlim_cur = 2000, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	pretend(s, 1000, clock_now());
+	rc = series_close(s, &err);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	signal(SIGXFSZ, SIG_DFL);
+	assert_int_equal(rc, -EFBIG);
+	check_words(&err, "cannot write the time series");
+	assert_int_equal(watched, 4000);
+	read_back(path, &end, &len);
+	assert_true(len <= 2000);
 }
 
 static void any_changed_byte_ends_the_series_before_its_record(void **state)
@@ -296,6 +340,7 @@ int main(void)
 		cmocka_unit_test(a_run_that_began_before_the_machine_has_times),
 		cmocka_unit_test(many_short_epochs_do_not_make_it_grow),
 		cmocka_unit_test(a_series_cut_anywhere_gives_what_is_whole_and_goes_on),
+		cmocka_unit_test(a_full_disk_ends_the_file_and_not_who_watches),
 		cmocka_unit_test(any_changed_byte_ends_the_series_before_its_record),
 		cmocka_unit_test(places_are_two_per_power_of_two),
 	};
