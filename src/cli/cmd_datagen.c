@@ -394,6 +394,7 @@ static int cmd_datagen_record(struct cmd_datagen_arguments *a, struct comm *comm
 				  .total = (uint64_t)s->nr_ranks };
 	int rc = cli_listen_open(&a->listen, "datagen", comm, err);
 
+	a->record.resumes = a->resume;
 	if (rc == 0)
 		rc = cli_record_begin(&a->record, &facts, comm, false, &a->listen, err);
 	if (rc < 0)

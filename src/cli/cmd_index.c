@@ -255,6 +255,7 @@ static int cmd_index_record(struct index_arguments *a, struct comm *comm, struct
 	struct cli_record_facts facts = { "index", a->source, cmd_index_put_begin, a };
 	int rc = cli_listen_open(&a->listen, "index", comm, err);
 
+	a->record.resumes = a->tree.resume;
 	if (rc == 0)
 		rc = cli_record_begin(&a->record, &facts, comm, false, &a->listen, err);
 	if (rc < 0)

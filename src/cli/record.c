@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "base/cores.h"
+#include "base/json_read.h"
+#include "base/map.h"
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/hints.h"
@@ -22,6 +24,54 @@ static int record_folder(const char *dir, struct shoal_err *err)
 	if (rc == 0 && access(dir, W_OK) < 0)
 		rc = err_set_errno(err, err_errno(), "cannot write results to '%.500s'", dir);
 	return rc;
+}
+
+/* ---- Of a command that is resumed ---- */
+
+struct record_left {
+	const char *command;
+	bool same, interrupted;
+};
+
+static int record_take_left(void *self, const struct json_value *v)
+{
+	struct record_left *l = self;
+
+	if (strcmp(v->path, "command") == 0)
+		l->same = v->kind == JSON_STRING && strcmp(v->text, l->command) == 0;
+	if (strcmp(v->path, "interrupted") == 0)
+		l->interrupted = v->kind == JSON_TRUE;
+	return 0;
+}
+
+/* -ENOENT: there is no such file. */
+static int record_read_left(const char *dir, enum run_file file, struct record_left *ret)
+{
+	char path[RUN_PATH_MAX];
+	struct map m = MAP_CLOSED;
+	int rc = run_file_path(dir, file, path, NULL);
+
+	if (rc == 0)
+		rc = map_open(path, &m, NULL);
+	if (rc == 0)
+		rc = json_read((const char *)m.addr, m.len, record_take_left, ret, NULL);
+	map_close(&m);
+	return rc;
+}
+
+/* Whether the directory has no more than the same command left when it was interrupted. */
+static bool record_is_unfinished(const char *dir, const char *command)
+{
+	struct record_left begin = { .command = command }, end = { .command = command };
+	struct shoal_err err;
+	int rc = run_folder_check_others(dir, command, &err);
+
+	if (rc == 0)
+		rc = record_read_left(dir, RUN_FILE_BEGIN, &begin);
+	if (rc < 0 || !begin.same)
+		return false;
+	rc = record_read_left(dir, run_file_of(command), &end);
+	return rc == -ENOENT || (rc == 0 && end.interrupted);
 }
 
 int cli_record_check(const struct cli_record *r, const char *command, struct shoal_err *err)
@@ -40,7 +90,9 @@ int cli_record_check(const struct cli_record *r, const char *command, struct sho
 	if (access(r->results, W_OK) < 0)
 		return err_set_errno(err, err_errno(), "cannot write results to '%.500s'",
 				     r->results);
-	return run_folder_check_others(r->results, NULL, err);
+	return r->resumes && record_is_unfinished(r->results, command)
+		       ? 0
+		       : run_folder_check_others(r->results, NULL, err);
 }
 
 static int record_series(struct cli_record *r, const struct comm *comm, uint64_t started, bool all,

@@ -10,6 +10,7 @@
 
 struct cli_record {
 	const char *results;   /* --results, or NULL */
+	bool resumes;          /* what the command left there when it was interrupted is replaced */
 	struct series *series; /* NULL: nobody wants one */
 	uint64_t cores;        /* that the ranks with a series may use, all together */
 	char *begin; /* rank 0: the text of begin.json, if there are results or listeners */

@@ -220,6 +220,25 @@ def test_what_is_killed_is_still_known_by_what_it_was(shoal, catalog, tmp_path, 
     assert ("The null store made them" in page) == (command in ("run", "read"))
 
 
+def test_a_command_that_is_resumed_replaces_what_it_has_left_and_nothing_else(shoal, tmp_path, fails):
+    data, results = tmp_path / "data", ["--results", tmp_path / "r"]
+    datagen = ["datagen", "retinanet_b200", "--data", data, "-q", *SMALL, *results]
+    index = ["index", data, "-o", tmp_path / "c.shoal", "-q", "--results", tmp_path / "i", "--resume"]
+    shoal.good(*datagen)
+    shoal.good(*index)
+    for command, folder, file in ((datagen + ["--resume"], "r", "datagen.json"), (index, "i", "index.json")):
+        fails(shoal(*command), 1, "has results already")  # of a command that came to its end
+        (tmp_path / folder / file).unlink()  # as if it had been killed
+        shoal.good(*command)
+        assert json.loads((tmp_path / folder / file).read_text())["command"] == command[0]
+        (tmp_path / folder / file).write_text('{"interrupted": true}')
+        shoal.good(*command)
+        (tmp_path / folder / file).unlink()
+        (tmp_path / folder / "begin.json").write_text('{"command": "read"}')
+        fails(shoal(*command), 1, "has results already")
+        assert (tmp_path / folder / "begin.json").read_text() == '{"command": "read"}'
+
+
 def test_a_read_that_is_killed_leaves_a_series_that_a_report_shows(shoal, catalog, tmp_path):
     process = shoal.start("read", catalog, *SLOW, "--results", tmp_path / "r", "--progress=none")
     end = time.monotonic() + 60
