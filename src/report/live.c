@@ -233,6 +233,7 @@ static int live_put_runs(void *self, struct json *j, struct shoal_err *err)
 	json_string(j, "begin_text", l->head.begin);
 	json_string(j, "effective_text", l->head.config);
 	json_open_array(j, "notes");
+	outputs_put_notes(l->steps, j);
 	json_close_array(j);
 	live_put_now(l, j);
 	live_put_phases(l, j);

@@ -341,11 +341,6 @@ int outputs_add(struct outputs *o, uint64_t epoch, const struct outputs_step *st
 	return 0;
 }
 
-unsigned outputs_left_out(const struct outputs *o)
-{
-	return o->nr_left_out;
-}
-
 unsigned outputs_damaged(const struct outputs *o, unsigned *ret_first)
 {
 	*ret_first = o->first_damaged;
@@ -391,6 +386,15 @@ static void outputs_put_epoch(struct json *j, const struct epoch_steps *e)
 	put_column(j, "wait_max_ms", e, WAIT_MAX);
 	put_column(j, "worst_rank", e, WORST_RANK);
 	json_close_object(j);
+}
+
+void outputs_put_notes(const struct outputs *o, struct json *j)
+{
+	if (o->nr_left_out > 0)
+		json_format(j, NULL,
+			    "steps of the last %u epochs are left out of the plots, which have "
+			    "those of the first ones",
+			    o->nr_left_out);
 }
 
 void outputs_put(const struct outputs *o, struct json *j, const char *key)

@@ -38,8 +38,8 @@ int outputs_add(struct outputs *o, uint64_t epoch, const struct outputs_step *st
 /* The number of ranks whose file could not be read completely, and the first of them. */
 unsigned outputs_damaged(const struct outputs *o, unsigned *ret_first);
 
-/* Epochs that there was no room for: later ones than those that are written. */
-unsigned outputs_left_out(const struct outputs *o);
+/* Into an open array: a note, if epochs were left out. */
+void outputs_put_notes(const struct outputs *o, struct json *j);
 
 /* Write them as the member @key: epochs with their intervals, and one row per group of ranks. */
 void outputs_put(const struct outputs *o, struct json *j, const char *key);

@@ -1,9 +1,11 @@
 #include "report/page.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/map.h"
 #include "base/path.h"
@@ -17,7 +19,8 @@
 extern const char page_html[], page_css[], page_library[], page_js[];
 extern const size_t page_html_len, page_css_len, page_library_len, page_js_len;
 
-enum { TEXT_MAX = 4 << 20 }; /* of one file: a summary of 1,000 epochs has 1 MB */
+/* Of one file: a summary of 1,000 epochs has 2 MB, and what is cut off would look damaged. */
+enum { TEXT_MAX = 64 << 20 };
 
 /* '<' occurs in strings only. Escaped, no name of a file can end the script element. */
 struct escaped {
@@ -40,9 +43,15 @@ static void put_escaped(void *self, const void *bytes, size_t len)
 	}
 }
 
+/* What was found in a folder. */
+struct page_found {
+	bool any;
+	const char *large; /* a file that is left out, or NULL */
+};
+
 /* A file as text, or null if there is none. */
 static int put_file(struct json *j, const char *key, const char *folder, const char *name,
-		    bool *ret_there, struct shoal_err *err)
+		    struct page_found *found, struct shoal_err *err)
 {
 	char path[4096];
 	struct map m = MAP_CLOSED;
@@ -50,7 +59,6 @@ static int put_file(struct json *j, const char *key, const char *folder, const c
 	char *text;
 	int rc = path_join(folder, name, path, sizeof(path), err);
 
-	*ret_there = false;
 	if (rc < 0)
 		return rc;
 	rc = map_open(path, &m, &why);
@@ -60,31 +68,37 @@ static int put_file(struct json *j, const char *key, const char *folder, const c
 	}
 	if (rc < 0)
 		return err_set(err, rc, "'%s': %s", path, why.msg);
-	text = strndup((const char *)m.addr, m.len < TEXT_MAX ? m.len : TEXT_MAX);
+	found->any = true;
+	if (m.len > TEXT_MAX) {
+		found->large = name;
+		json_null(j, key);
+		map_close(&m);
+		return 0;
+	}
+	text = strndup((const char *)m.addr, m.len);
 	map_close(&m);
 	if (!text)
 		return err_set(err, -ENOMEM, "out of memory");
 	json_string(j, key, text);
 	free(text);
-	*ret_there = true;
 	return 0;
 }
 
-static void put_notes(struct json *j, const struct outputs *o, const struct timeline *t)
+static void put_notes(struct json *j, const struct page_found *found, const struct outputs *o,
+		      const struct timeline *t)
 {
 	unsigned first, nr = outputs_damaged(o, &first);
 
 	json_open_array(j, "notes");
+	if (found->large)
+		json_format(j, NULL, "%s has more than %d MB, and is left out", found->large,
+			    TEXT_MAX >> 20);
 	if (nr > 0)
 		json_format(
 			j, NULL,
 			"%u_output.json%s truncated or damaged: the plots show what comes before",
 			first, nr == 1 ? " is" : " and others are");
-	if (outputs_left_out(o) > 0)
-		json_format(j, NULL,
-			    "steps of the last %u epochs are left out of the plots, which have "
-			    "those of the first ones",
-			    outputs_left_out(o));
+	outputs_put_notes(o, j);
 	timeline_put_notes(t, j);
 	json_close_array(j);
 }
@@ -106,29 +120,41 @@ static const struct page_file results[] = {
 	{ "sweep_text", RUN_FILE_SWEEP },
 };
 
-/* *@ret_any: at least one of them exists. */
 static int put_files(struct json *j, const char *folder, const struct page_file *files, size_t nr,
-		     bool *ret_any, struct shoal_err *err)
+		     struct page_found *found, struct shoal_err *err)
 {
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < nr; i++) {
-		bool there = false;
-
-		rc = put_file(j, files[i].key, folder, run_file_name(files[i].file), &there, err);
-		*ret_any |= there;
-	}
+	for (size_t i = 0; rc == 0 && i < nr; i++)
+		rc = put_file(j, files[i].key, folder, run_file_name(files[i].file), found, err);
 	return rc;
+}
+
+static int page_check_folder(const char *folder, struct shoal_err *err)
+{
+	struct stat st;
+
+	if (stat(folder, &st) < 0)
+		return errno == ENOENT
+			       ? err_set(err, -ENOENT, "'%s' does not exist", folder)
+			       : err_set_errno(err, err_errno(), "cannot read '%s'", folder);
+	return S_ISDIR(st.st_mode) ? 0
+				   : err_set(err, -ENOTDIR,
+					     "'%s' is a file: give the folder of results that it "
+					     "lies in",
+					     folder);
 }
 
 static int page_put_run(struct json *j, const char *folder, struct shoal_err *err)
 {
+	struct page_found found = { .any = false };
 	struct outputs *o = NULL;
-	bool any = false;
 	unsigned first;
 	struct timeline *t = NULL;
-	int rc = outputs_read(folder, &o, err);
+	int rc = page_check_folder(folder, err);
 
+	if (rc == 0)
+		rc = outputs_read(folder, &o, err);
 	if (rc == 0)
 		rc = timeline_read(folder, &t, err);
 	if (rc == 0 && outputs_none(o))
@@ -141,16 +167,16 @@ static int page_put_run(struct json *j, const char *folder, struct shoal_err *er
 	json_open_object(j, NULL);
 	json_string(j, "name", *path_base(folder) ? path_base(folder) : folder);
 	json_string(j, "folder", folder);
-	rc = put_files(j, folder, results, ARRAY_LEN(results), &any, err);
+	rc = put_files(j, folder, results, ARRAY_LEN(results), &found, err);
 	if (rc == 0)
-		rc = put_files(j, folder, begun, ARRAY_LEN(begun), &any, err);
-	put_notes(j, o, t);
+		rc = put_files(j, folder, begun, ARRAY_LEN(begun), &found, err);
+	put_notes(j, &found, o, t);
 	outputs_put(o, j, "steps");
 	timeline_put(t, j, "time");
 	json_close_object(j);
-	if (rc == 0 && !any && outputs_damaged(o, &first) == 0 && !timeline_any(t))
+	if (rc == 0 && !found.any && outputs_damaged(o, &first) == 0 && !timeline_any(t))
 		rc = err_set(err, -ENOENT,
-			     "'%s' has no results: neither summary.json nor config.yaml", folder);
+			     "'%s' has no results of run, read, index, datagen or sweep", folder);
 	outputs_free(o);
 	timeline_free(t);
 	return rc;
@@ -227,25 +253,55 @@ static int page_put(struct out *out, const struct page_runs *runs, struct shoal_
 	return out->rc < 0 ? err_set_errno(err, out->rc, "cannot write the page") : 0;
 }
 
+/* A new file with the page, or without a name if @path is NULL; on failure closed. */
+static int page_make(const struct page_runs *runs, const char *path, struct publish *pub,
+		     struct shoal_err *err)
+{
+	struct out out;
+	int rc = path ? publish_open(path, pub, err)
+		      : publish_nameless(path_tmp_dir(NULL), pub, err);
+
+	if (rc < 0)
+		return rc;
+	rc = out_init(&out, pub->fd, 0, 1u << 16);
+	if (rc < 0)
+		rc = err_set(err, rc, "out of memory");
+	else {
+		rc = page_put(&out, runs, err);
+		out_release(&out);
+	}
+	if (rc < 0)
+		publish_abort(pub);
+	return rc;
+}
+
 int report_page_write(const char *const *folders, size_t nr, const char *path, uint64_t made_ns,
 		      struct shoal_err *err)
 {
 	struct publish pub = PUBLISH_CLOSED;
-	struct out out;
-	int rc = path ? publish_open(path, &pub, err)
-		      : publish_nameless(path_tmp_dir(NULL), &pub, err);
+	int rc = page_make(&(struct page_runs){ folders, nr, made_ns }, path, &pub, err);
+
+	if (rc == 0 && path)
+		return publish_commit(&pub, err);
+	publish_abort(&pub);
+	return rc;
+}
+
+int report_page_put(const char *const *folders, size_t nr, uint64_t made_ns, json_put_fn *put,
+		    void *self, struct shoal_err *err)
+{
+	struct publish pub = PUBLISH_CLOSED;
+	struct map m = MAP_CLOSED;
+	int fd, rc = page_make(&(struct page_runs){ folders, nr, made_ns }, NULL, &pub, err);
 
 	if (rc < 0)
 		return rc;
-	rc = out_init(&out, pub.fd, 0, 1u << 16);
-	if (rc < 0)
-		rc = err_set(err, rc, "out of memory");
-	else {
-		rc = page_put(&out, &(struct page_runs){ folders, nr, made_ns }, err);
-		out_release(&out);
-	}
-	if (rc == 0 && path)
-		return publish_commit(&pub, err);
+	fd = fcntl(pub.fd, F_DUPFD_CLOEXEC, 0);
+	rc = fd < 0 ? err_set_errno(err, err_errno(), "cannot read the page")
+		    : map_open_fd(fd, &m, err);
+	if (rc == 0)
+		put(self, m.addr, m.len);
+	map_close(&m);
 	publish_abort(&pub);
 	return rc;
 }

@@ -7,11 +7,15 @@
 
 /*
  * Write the results in @folders to the page @path. The page states what is missing or damaged; a
- * folder without any results is -ENOENT. @made is the time to print. If @path is NULL, all of this
- * is checked and nothing is kept.
+ * folder without any results is -ENOENT. @made_ns is the time to print. If @path is NULL, all of
+ * this is checked and nothing is kept.
  */
 int report_page_write(const char *const *folders, size_t nr, const char *path, uint64_t made_ns,
 		      struct shoal_err *err) MUST_USE;
+
+/* The same to @put, once the page is complete. */
+int report_page_put(const char *const *folders, size_t nr, uint64_t made_ns, json_put_fn *put,
+		    void *self, struct shoal_err *err) MUST_USE;
 
 /*
  * The page itself, through @put: around the data that @data writes, whose error is returned. A

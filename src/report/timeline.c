@@ -1,6 +1,7 @@
 #include "report/timeline.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,22 +64,50 @@ static bool is_same_stall(const struct stall *a, const struct stall *b)
 /* Take those out of the list that are the same event as @one, which becomes all of it. */
 static void join_stalls(struct timeline *t, struct stall *one)
 {
+	uint64_t *ranks = one->ranks;
 	unsigned kept = 0;
 
 	for (unsigned i = 0; i < t->nr_stalls; i++) {
 		const struct stall *s = &t->stalls[i];
-		struct stall more = *one;
 
 		if (!is_same_stall(s, one)) {
 			t->stalls[kept++] = *s;
 			continue;
 		}
+		for (size_t k = 0; k < timeline_rank_words(t); k++)
+			ranks[k] |= s->ranks[k];
 		if (s->ns >= one->ns)
 			*one = *s;
-		one->nr_ranks = s->nr_ranks + (s->last == more.last ? 0 : more.nr_ranks);
-		one->last = more.last;
+		one->ranks = ranks;
 	}
 	t->nr_stalls = kept;
+}
+
+/* A row of bits that no stall of the list has: with this rank alone. */
+static uint64_t *timeline_take_row(struct timeline *t)
+{
+	size_t words = timeline_rank_words(t);
+	uint64_t *row = t->ranks;
+
+	for (unsigned i = 0; i < t->nr_stalls; i++)
+		if (t->stalls[i].ranks == row) { /* look again from the first stall on */
+			row += words;
+			i = UINT_MAX;
+		}
+	memset(row, 0, words * sizeof(*row));
+	row[t->at_rank / 64] |= UINT64_C(1) << t->at_rank % 64;
+	return row;
+}
+
+/* Whether @one becomes part of the list. */
+static bool stall_matters(const struct timeline *t, const struct stall *one)
+{
+	if (t->nr_stalls < TIMELINE_STALLS || one->ns > t->stalls[TIMELINE_STALLS - 1].ns)
+		return true;
+	for (unsigned i = 0; i < t->nr_stalls; i++)
+		if (is_same_stall(&t->stalls[i], one))
+			return true;
+	return false;
 }
 
 static void keep_stall(struct timeline *t, const struct series_record *r)
@@ -88,17 +117,14 @@ static void keep_stall(struct timeline *t, const struct series_record *r)
 			     .sample = r->slow_sample,
 			     .wait = r->load_max,
 			     .rank = t->at_rank,
-			     .last = t->at_rank,
-			     .nr_ranks = 1,
 			     .epoch = r->epoch };
 	unsigned at;
 
-	if (r->slow == 0)
+	if (r->slow == 0 || !stall_matters(t, &one))
 		return;
 	memcpy(one.name, r->name, sizeof(one.name));
+	one.ranks = timeline_take_row(t);
 	join_stalls(t, &one);
-	if (t->nr_stalls == TIMELINE_STALLS && one.ns <= t->stalls[TIMELINE_STALLS - 1].ns)
-		return;
 	at = t->nr_stalls < TIMELINE_STALLS ? t->nr_stalls++ : TIMELINE_STALLS - 1;
 	for (; at > 0 && t->stalls[at - 1].ns < one.ns; at--)
 		t->stalls[at] = t->stalls[at - 1];
@@ -302,7 +328,9 @@ static int allocate_bins(struct timeline *t, struct shoal_err *err)
 	t->rows_covered = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
 	t->rows_busy = calloc((size_t)TIMELINE_GROUPS * TIMELINE_INTERVALS, sizeof(*t->rows));
 	t->ended = calloc(t->nr_ranks, sizeof(*t->ended));
-	if (!t->bins || !t->rank || !t->rows || !t->rows_covered || !t->rows_busy || !t->ended)
+	t->ranks = calloc((TIMELINE_STALLS + 1) * timeline_rank_words(t), sizeof(*t->ranks));
+	if (!t->ranks || !t->bins || !t->rank || !t->rows || !t->rows_covered || !t->rows_busy ||
+	    !t->ended)
 		return err_set(err, -ENOMEM, "out of memory");
 	return 0;
 }
@@ -371,6 +399,7 @@ struct timeline *timeline_free(struct timeline *t)
 		free(t->bins);
 		free(t->rank);
 		free(t->ended);
+		free(t->ranks);
 		free(t->rows);
 		free(t->rows_covered);
 		free(t->rows_busy);

@@ -42,7 +42,7 @@ struct own_time {
 struct stall {
 	uint64_t ns, start, sample, wait;
 	unsigned rank, epoch;
-	unsigned nr_ranks, last; /* that were part of it; and the one that was counted last */
+	uint64_t *ranks; /* that were part of it: a bit each, a row of timeline.ranks */
 	double others, others_seconds, others_load; /* samples; rank-seconds of them, and waiting */
 	char name[SERIES_NAME_MAX + 1];
 };
@@ -60,9 +60,16 @@ struct timeline {
 	float *rows, *rows_covered, *rows_busy;
 	struct stall stalls[TIMELINE_STALLS];
 	unsigned nr_stalls, at_rank;
-	double usual; /* samples/s of a rank: the median of the intervals */
-	bool live;    /* records of all ranks come mixed */
+	uint64_t *ranks; /* of the stalls, and of one that is looked at: 11 bits per rank */
+	double usual;    /* samples/s of a rank: the median of the intervals */
+	bool live;       /* records of all ranks come mixed */
 };
+
+/* In the rows of timeline.ranks. */
+static inline size_t timeline_rank_words(const struct timeline *t)
+{
+	return ((size_t)t->nr_ranks + 63) / 64;
+}
 
 /* Of each rank. */
 static inline double timeline_accelerators(const struct timeline *t)

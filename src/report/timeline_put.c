@@ -249,6 +249,15 @@ static void put_others(const struct timeline *t, const struct stall *s, struct j
 		  each > 0 ? s->others_load / (s->others_seconds * each) : (double)NAN, 4);
 }
 
+static uint64_t count_ranks(const struct timeline *t, const struct stall *s)
+{
+	uint64_t nr = 0;
+
+	for (size_t i = 0; i < timeline_rank_words(t); i++)
+		nr += (uint64_t)__builtin_popcountll(s->ranks[i]);
+	return nr;
+}
+
 static void put_stalls(const struct timeline *t, struct json *j)
 {
 	json_open_array(j, "stalls");
@@ -260,7 +269,7 @@ static void put_stalls(const struct timeline *t, struct json *j)
 		json_real(j, "at_seconds", (double)s->start * 1e-9, 6);
 		json_u64(j, "epoch", s->epoch);
 		json_u64(j, "rank", s->rank);
-		json_u64(j, "ranks", s->nr_ranks);
+		json_u64(j, "ranks", count_ranks(t, s));
 		json_real(j, "wait_ms", (double)s->wait * 1e-6, 5);
 		json_u64(j, "sample", s->sample);
 		json_string(j, "file", s->name);

@@ -201,6 +201,20 @@ def test_one_stall_on_many_ranks_is_one_row_with_what_the_others_did(shoal, tmp_
             assert words in page, words
 
 
+def test_a_stall_that_joins_two_has_each_rank_once(shoal, tmp_path):
+    (tmp_path / "s").mkdir()
+    stalls = [[(20.5, 4), (25, 4)], [(20.6, 8.3)]]  # rank 1 hangs all along, rank 0 once in between
+    for rank in range(2):
+        out = [a_head(rank, 2)]
+        for second in range(40):
+            out += [a_record(second, **({"slow": next((ns for at, ns in stalls[rank] if int(at) == second), 0)}),
+                             slow_start=next((at for at, _ in stalls[rank] if int(at) == second), second))]
+        (tmp_path / "s" / f"series.{rank}").write_bytes(b"".join(out))
+    shoal.good("report", tmp_path / "s", "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert [(stall["rank"], stall["ranks"], stall["ms"]) for stall in run["time"]["stalls"]] == [(1, 2, 8300)]
+
+
 @pytest.mark.parametrize("slow, cause", [({"compute": 0.95, "load": 0.01}, "its compute took longer"), ({"compute": 0.3, "load": 0.65}, "it waited longer for data")],
                          ids=["by its compute", "by its data"])
 def test_the_rank_that_holds_up_the_others_is_named_with_the_cause(shoal, tmp_path, slow, cause):
@@ -276,12 +290,21 @@ def test_a_live_page_renews_itself_until_the_command_has_gone(shoal, results, tm
       seen.gone = await times(10);
       window.fetch = async () => new Response(original);
       seen.back = await times(1);
+      const link = document.querySelector("nav a");
+      link.focus();
+      await times(1);
+      seen.focus = !link.isConnected && document.activeElement.textContent === link.textContent;
+      seen.fetches = document.querySelector("footer").textContent.includes("fetches nothing");
       document.querySelector("h2[tabindex]").focus();
       seen.heading = Boolean(inUse());
       document.querySelector(".plot[tabindex]").focus();
       seen.plot = Boolean(inUse());
+      data.live = true;
+      render();
+      seen.fetchesLive = document.querySelector("footer").textContent.includes("it fetches data.json");
       return seen;""")
-    assert seen == {"once": [1, 0], "twice": [1, 0], "good": [1, 0], "gone": [10, 1], "back": [1, 0], "heading": False, "plot": True}
+    assert seen == {"once": [1, 0], "twice": [1, 0], "good": [1, 0], "gone": [10, 1], "back": [1, 0], "heading": False, "plot": True,
+                    "focus": True, "fetches": True, "fetchesLive": True}
 
 
 def test_a_name_with_markup_is_text(shoal, results, tmp_path):
@@ -301,7 +324,7 @@ def test_a_name_with_markup_is_text(shoal, results, tmp_path):
 def test_folders_without_results_and_pages_that_cannot_be_written_are_errors(shoal, results, tmp_path, fails):
     (tmp_path / "empty").mkdir()
     fails(shoal("report", tmp_path / "empty", "-o", tmp_path / "page.html"), 1, "has no results")
-    fails(shoal("report", tmp_path / "nowhere", "-o", tmp_path / "page.html"), 1, "nowhere")
+    fails(shoal("report", tmp_path / "nowhere", "-o", tmp_path / "page.html"), 1, "nowhere' does not exist")
     fails(shoal("report", results / "first", "-o", tmp_path / "no" / "page.html"), 1, "page.html")
     assert not (tmp_path / "page.html").exists()
 
@@ -386,10 +409,11 @@ def test_odd_types_in_a_result_never_break_the_page(shoal, all_kinds, tmp_path):
     ("sweep", lambda r: [r.pop(key) for key in ("points", "command", "knees")], "No knee was found within these values"),
     ("first", lambda r: r.update(start=5), "Every sample once"),
     ("first", lambda r: r["metric"].update(train_au_mean_percentage=float("nan")), "values that are no numbers (NaN)"),
+    ("first", lambda r: r["metric"].update(train_au_mean_percentage=float("nan")), "This run has no AU, so it neither meets nor misses the bar; it read "),
     ("first", lambda r: r["shoal"].update(version="9.0.0"), "It was written by shoal 9.0.0"),
     ("read", lambda r: r.update(repeats=7, audit="x", settings=None), "after the start"),
     ("index", lambda r: r.update(seconds=0.0004, names_per_second=None), "listed in 400 us"),
-], ids=["a sweep without points", "a time that is a number", "not a number", "another version", "a read of odd types", "a listing of no time"])
+], ids=["a sweep without points", "a time that is a number", "not a number", "no AU", "another version", "a read of odd types", "a listing of no time"])
 def test_what_is_odd_is_left_out_or_noted_and_the_rest_is_shown(shoal, all_kinds, tmp_path, name, change, words):
     odd = tmp_path / name
     shutil.copytree(all_kinds[0].parent / name, odd)
@@ -401,6 +425,47 @@ def test_what_is_odd_is_left_out_or_noted_and_the_rest_is_shown(shoal, all_kinds
     page = look(tmp_path / "page.html", tmp_path, "return document.querySelector('main').textContent;")
     assert "cannot be drawn" not in page and "cannot be read by" not in page
     assert words.lower() in page.lower(), page[:3000]
+
+
+def test_a_page_goes_to_standard_output_only_when_it_is_complete(shoal, results, tmp_path):
+    page = shoal.good("report", results / "first", "-o", "-", cwd=tmp_path)
+    assert page.startswith(b"<!DOCTYPE html>") and page.rstrip().endswith(b"</html>") and list(tmp_path.iterdir()) == []
+    failed = shoal("report", results / "first", tmp_path / "none", "-o", "-")
+    assert failed.returncode == 1 and failed.stdout == b"" and b"none' does not exist" in failed.stderr
+
+
+def test_a_tool_gets_what_each_folder_has(shoal, all_kinds, tmp_path):
+    (tmp_path / "killed").mkdir()
+    shutil.copy(all_kinds[0] / "begin.json", tmp_path / "killed")
+    told = json.loads(shoal.good("report", *all_kinds, tmp_path / "killed", "-o", tmp_path / "page.html", "--json"))
+    assert (told["report"], told["runs"], told["written"]) == (str(tmp_path / "page.html"), 5, True)
+    assert told["bytes"] == (tmp_path / "page.html").stat().st_size
+    run, index, read, sweep, killed = told["results"]
+    assert [one["kind"] for one in told["results"]] == ["run", "index", "read", "sweep", None]
+    assert [one["folder"] for one in told["results"]][:4] == [str(path) for path in all_kinds]
+    assert run["every_sample_once"] and not run["interrupted"] and "was killed" in killed["why"]
+    of = lambda one: {figure["figure"]: figure for figure in one["figures"]}
+    summary = json.loads((all_kinds[0] / "summary.json").read_text())
+    assert abs(of(run)["AU %"]["mean"] - summary["metric"]["train_au_mean_percentage"]) < 1e-3 and of(run)["AU %"]["values"] == 2
+    assert of(read)["samples/s"]["values"] == 2 and "names/s" in of(index) and "figures" not in sweep
+
+
+def test_results_of_many_epochs_are_whole_on_the_page(shoal, results, tmp_path):
+    long = tmp_path / "long"
+    long.mkdir()
+    summary = json.loads((results / "first" / "summary.json").read_text())
+    summary["shoal"]["phases"] *= 2000  # 4,000 epochs
+    text = json.dumps(summary)
+    assert len(text) > 5_000_000
+    (long / "summary.json").write_text(text)
+    shoal.good("report", long, "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert run["summary_text"] == text and run["notes"] == []
+    with (long / "summary.json").open("ab") as out:
+        out.truncate((64 << 20) + 1)  # of no command
+    shoal.good("report", long, "-o", tmp_path / "page.html")
+    [run] = data_of(tmp_path / "page.html")
+    assert run["summary_text"] is None and run["notes"] == ["summary.json has more than 64 MB, and is left out"]
 
 
 @needs_browser

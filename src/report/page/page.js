@@ -43,7 +43,7 @@ const render = () => {
     document.querySelectorAll("details.all").forEach((details, i) => { details.open = open[i] || false; });
   } else drawOnly(data.runs[0]);
   document.title = "Shoal: " + data.runs.map((run) => run.title).join(", ");
-  page.append(make("footer", { class: "dim" }, `Made by shoal ${data.version} on ${data.made.replace("T", " ")}. Drag over a plot to zoom in, double-click to zoom out. All data is in this page as JSON (element "data"); the page fetches nothing.`));
+  page.append(make("footer", { class: "dim" }, `Made by shoal ${data.version} on ${data.made.replace("T", " ")}. Drag over a plot to zoom in, double-click to zoom out. ${data.live ? "The page renews itself: it fetches data.json from the command." : "All data is in this page as JSON (element \"data\"); the page fetches nothing."}`));
   document.body.dataset.ready = "1";
 };
 // A result that cannot be taken apart is shown by its name.
@@ -78,6 +78,13 @@ setTimeout(() => { document.body.dataset.opened = Math.round(performance.now());
 const inUse = () => paused || document.querySelector("details[open]") || document.activeElement?.closest('main [tabindex="0"]') || plots.some(({ plot }) => plot.cursor.left >= 0 || plot.scales.x.max < plot.data[0][plot.data[0].length - 1]);
 const REFUSALS = 5; // one after the other, until the command is taken to have ended
 let refusals = 0;
+// What has the focus, and what has it after the page was drawn again: the same by its name.
+const nameOf = (node) => `${node.tagName} ${node.id || node.getAttribute("aria-label") || node.textContent}`;
+const keepFocus = (draw) => {
+  const had = page.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  draw();
+  if (had) [...page.querySelectorAll("a, button, summary, [tabindex]")].find((node) => nameOf(node) === had)?.focus({ preventScroll: true });
+};
 const refresh = async () => {
   const began = performance.now();
   if (inUse()) { setTimeout(refresh, 1000); return; }
@@ -87,7 +94,7 @@ const refresh = async () => {
     const now = await answer.json(), at = scrollY;
     data = now;
     refusals = 0;
-    begin();
+    keepFocus(begin);
     scrollTo(0, at);
     setTimeout(refresh, Math.max(2000, 20 * (performance.now() - began)));
   } catch {

@@ -73,7 +73,7 @@ const timeColumn = (run, name) => (run.time && run.time.columns[name]) || null;
 const scaled = (column, factor) => column && column.map((v) => (v == null ? null : +(v * factor).toPrecision(5)));
 const overTime = (run, name) => mean(numbers(timeColumn(run, name)));
 const cachedShare = (run) => 100 * mean(numbers(run.audits.map((audit) => audit.cached_share)));
-const coresOf = (run) => (run.kind === "run" && sum(numbers(run.summary.host_cpu_count))) || (run.read || run.listing || run.begin).cores;
+const coresOf = (run) => run.shoal.cores || (run.kind === "run" && sum(numbers(run.summary.host_cpu_count))) || (run.read || run.listing || run.begin).cores;
 const cpuShare = (run) => (coresOf(run) ? Math.min(100, (100 * overTime(run, "cpu_cores")) / coresOf(run)) : NaN);
 // Where the time of a phase went: as planned, woken late, data, other ranks.
 const timeParts = (phase) => {
@@ -227,8 +227,9 @@ const checkLimit = (run) => {
 const headlineOfRun = (run, checks) => {
   const au = run.metric.train_au_mean_percentage, bar = run.shoal.au_bar_percentage, memory = checks.find((check) => check.name === "Source of the bytes");
   if (run.shoal.partial) return ["bad", `This run ended early${run.shoal.why_partial ? `: ${run.shoal.why_partial}` : ""}.`];
-  if (!isNumber(au)) return ["bad", "This run has no result."];
+  if (!isNumber(au) && !run.phases.length) return ["bad", "This run has no result."];
   if (run.shoal.not_a_success_because) return ["bad", `Not a valid result: ${run.shoal.not_a_success_because}.`];
+  if (!isNumber(au)) return ["warn", `This run has no AU${isNumber(bar) ? ", so it neither meets nor misses the bar" : ""}${isNumber(rateOf(run)) ? `; it read ${show(rateOf(run), 0)} samples/s` : ""}.`];
   if (checks.some((check) => check.status === "bad" && check.name !== "Accelerator utilisation (AU)")) return ["bad", "Not a valid result."];
   const met = !isNumber(bar) ? "AU of " + show(au, 2) + " %" : au >= bar ? `Meets the bar with an AU of ${show(au, 2)} %` : `Misses the bar with an AU of ${show(au, 2)} % instead of ${show(bar)} %`;
   if (memory?.status === "warn") return [au >= bar || !isNumber(bar) ? "warn" : "bad", `${met}, but ${cachedShare(run) > 50 ? "the data came from memory, not from" : "not all of the data came from"} the storage.`];
@@ -267,7 +268,7 @@ const flatYaml = (text) => {
   }
   return flat;
 };
-const SETTINGS = ["version", "engine", "engine_detail", "direct", "page_cache_dropped_before_each_epoch", "ranks", "in_flight_per_rank", "prefetch_batches", "order", "seed", "data", "catalog_digest", "resumed"];
+const SETTINGS = ["version", "engine", "engine_detail", "direct", "page_cache_dropped_before_each_epoch", "ranks", "cores", "in_flight_per_rank", "prefetch_batches", "order", "seed", "data", "catalog_digest", "resumed"];
 const FACTS = ["version", "command", "data", "source", "catalog", "digest", "workload", "format", "files", "ranks", "threads", "engine", "hostname", "cores"];
 const plain = (value) => (typeof value === "object" && value !== null ? JSON.stringify(value) : String(value));
 // What it was told to do, and on what: a map of names to values.

@@ -364,6 +364,48 @@ static void a_page_with_many_epochs_on_many_ranks_can_be_sent(void **state)
 	assert_non_null(strstr(text, "{\"epoch\": 1, \"width\": 64, "));
 	assert_non_null(strstr(text, "{\"epoch\": 256, \"width\": 64, "));
 	assert_non_null(strstr(text, "\"heat_ms\": [[123.0, 123.0, "));
+	assert_non_null(strstr(text, "\"notes\": []"));
+	buf_release(&b);
+	live_free(l);
+}
+
+static void epochs_without_room_are_noted(void **state)
+{
+	struct live *l = new_live();
+	struct buf b;
+
+	(void)state;
+	for (unsigned epoch = 1; epoch <= 260; epoch++) {
+		struct series_record r = second(epoch);
+
+		r.epoch = epoch;
+		live_add(l, 0, &r);
+		live_tick(l);
+	}
+	assert_non_null(strstr(text_of(l, live_put_data, &b),
+			       "\"notes\": [\"steps of the last 4 epochs are left out"));
+	buf_release(&b);
+	live_free(l);
+}
+
+/* It goes on for seconds, and each rank but one reports it in each of them. */
+static void a_stall_has_each_rank_once(void **state)
+{
+	struct live *l = new_live();
+	struct buf b;
+
+	(void)state;
+	for (unsigned at = 0; at < 4; at++)
+		for (unsigned rank = 0; rank < RANKS; rank++) {
+			struct series_record r = second(10 + at);
+
+			r.slow = rank == 2 ? 0 : 5 * SECOND + at;
+			r.slow_start = 9 * SECOND;
+			live_add(l, rank, &r);
+			live_tick(l);
+		}
+	assert_non_null(
+		strstr(text_of(l, live_put_data, &b), "\"rank\": 0, \"ranks\": 3, \"wait_ms\""));
 	buf_release(&b);
 	live_free(l);
 }
@@ -404,6 +446,8 @@ int main(void)
 		cmocka_unit_test(ranks_are_compared_also_in_intervals_longer_than_records),
 		cmocka_unit_test(times_count_from_the_beginning_of_the_run),
 		cmocka_unit_test(a_page_with_many_epochs_on_many_ranks_can_be_sent),
+		cmocka_unit_test(epochs_without_room_are_noted),
+		cmocka_unit_test(a_stall_has_each_rank_once),
 		cmocka_unit_test(what_is_not_known_is_left_out),
 		cmocka_unit_test(without_memory_for_an_epoch_its_steps_come_later),
 	};

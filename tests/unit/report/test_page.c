@@ -171,6 +171,10 @@ static void a_folder_without_results_makes_no_page(void **state)
 	(void)state;
 	assert_null(page_text(&err));
 	assert_non_null(strstr(err.msg, "has no results"));
+	assert_int_equal(rmdir(test_path("res")), 0);
+	assert_null(page_text(&err));
+	assert_non_null(strstr(err.msg, "does not exist"));
+	assert_int_equal(mkdir(test_path("res"), 0777), 0);
 }
 
 int main(void)
