@@ -66,10 +66,15 @@ int serve_address_parse(const char *text, struct serve_address *ret_address, str
 	return port ? serve_take_port(text, port, &v6->sin6_port, err) : 0;
 }
 
+bool serve_v6_is_local(const struct in6_addr *a)
+{
+	return IN6_IS_ADDR_LOOPBACK(a) || (IN6_IS_ADDR_V4MAPPED(a) && a->s6_addr[12] == 127);
+}
+
 bool serve_address_is_local(const struct serve_address *a)
 {
 	if (a->in.any.sa_family == AF_INET6)
-		return IN6_IS_ADDR_LOOPBACK(&a->in.v6.sin6_addr);
+		return serve_v6_is_local(&a->in.v6.sin6_addr);
 	return ntohl(a->in.v4.sin_addr.s_addr) >> 24 == 127;
 }
 

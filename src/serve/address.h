@@ -24,6 +24,8 @@ struct serve_url {
 int serve_address_parse(const char *text, struct serve_address *ret_address,
 			struct shoal_err *err) MUST_USE;
 
+/* The loopback; also 127.0.0.1 as an address of IPv6, ::ffff:127.0.0.1. */
+bool serve_v6_is_local(const struct in6_addr *a);
 bool serve_address_is_local(const struct serve_address *a);
 struct serve_url serve_address_url(const struct serve_address *a);
 

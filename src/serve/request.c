@@ -1,7 +1,10 @@
 #include "serve/request.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
+
+#include "serve/address.h"
 
 /* The characters of methods and names of fields. */
 static bool is_token(char c)
@@ -153,14 +156,20 @@ int serve_parse(const char *data, size_t len, struct serve_request *ret_request)
 
 bool serve_host_is_local(const char *host)
 {
+	struct in6_addr v6;
+	char text[INET6_ADDRSTRLEN];
 	size_t len;
 
 	if (*host == '\0')
 		return true; /* HTTP/1.0: no browser */
 	if (*host == '[') {
-		len = strcspn(host, "]");
-		return len == 4 && strncmp(host, "[::1]", 5) == 0 &&
-		       (host[5] == ':' || host[5] == '\0');
+		len = strcspn(++host, "]");
+		if (len >= sizeof(text) || host[len] != ']' ||
+		    (host[len + 1] && host[len + 1] != ':'))
+			return false;
+		memcpy(text, host, len);
+		text[len] = '\0';
+		return inet_pton(AF_INET6, text, &v6) == 1 && serve_v6_is_local(&v6);
 	}
 	len = strcspn(host, ":");
 	if (len == 9 && strncasecmp(host, "localhost", 9) == 0)

@@ -17,6 +17,7 @@
 #define TIMEOUT_MS 20000u
 #define DRAIN_MS   1000u
 #define IDLE_MS    2000u
+#define SILENT_MS  200u
 
 /* What a connection does. */
 enum client_state {
@@ -141,8 +142,14 @@ static void client_close(struct client *c)
 	c->out = (struct buf){ .data = NULL };
 }
 
-/* A place for a new client at @now: a free one, or that of the client that has been idle longest,
- * if it has been for IDLE_MS. So clients that only hold their places cannot keep others out. */
+/* When its place may be given to another: a request comes with the connection, or right after. */
+static uint64_t client_idle_from(const struct client *c)
+{
+	return c->moved + (c->state == CLIENT_READS ? SILENT_MS : IDLE_MS);
+}
+
+/* A place for a new client at @now: a free one, or that of the client that has been idle longest.
+ * So clients that only hold their places cannot keep others out. */
 static struct client *find_place(struct serve *s, uint64_t now)
 {
 	struct client *oldest = &s->client[0];
@@ -150,10 +157,10 @@ static struct client *find_place(struct serve *s, uint64_t now)
 	for (size_t i = 0; i < SERVE_CONNECTIONS; i++) {
 		if (s->client[i].fd < 0)
 			return &s->client[i];
-		if (s->client[i].moved < oldest->moved)
+		if (client_idle_from(&s->client[i]) < client_idle_from(oldest))
 			oldest = &s->client[i];
 	}
-	return now >= oldest->moved + IDLE_MS ? oldest : NULL;
+	return now >= client_idle_from(oldest) ? oldest : NULL;
 }
 
 static void serve_accept(struct serve *s, uint64_t now)
@@ -245,15 +252,20 @@ static void client_go_on(const struct serve *s, struct client *c, short events)
 
 /* ---- The thread ---- */
 
-/* How long to wait: until the next tick, which comes soon enough for clients that wait for a place,
- * or until a connection's time is over. */
+/* How long to wait: until the next tick, until a connection's time is over, or until another can
+ * have its place. */
 static int serve_wait_ms(const struct serve *s, uint64_t now, uint64_t tick)
 {
 	uint64_t until = tick;
 
-	for (size_t i = 0; i < SERVE_CONNECTIONS; i++)
-		if (s->client[i].fd >= 0)
-			until = u64_min(until, s->client[i].until);
+	for (size_t i = 0; i < SERVE_CONNECTIONS; i++) {
+		const struct client *c = &s->client[i];
+
+		if (c->fd >= 0)
+			until = u64_min(until, c->until);
+		if (c->fd >= 0 && client_idle_from(c) > now)
+			until = u64_min(until, client_idle_from(c));
+	}
 	return until > now ? (int)(until - now) : 0;
 }
 

@@ -3,8 +3,9 @@
  * request per connection.
  *
  * Clients are strangers: GET and HEAD only, heads of at most 8 KiB, and a connection that is not
- * done after a while is closed; if others wait, one that has been idle for two seconds. Nothing
- * that a client does makes the command wait, and stopping does not wait for clients.
+ * done after a while is closed; if others wait, one that has sent no request for 200 ms, or taken
+ * nothing of its answer for two seconds. Nothing that a client does makes the command wait, and
+ * stopping does not wait for clients.
  */
 #ifndef SHOAL_SERVE_SERVE_H
 #define SHOAL_SERVE_SERVE_H

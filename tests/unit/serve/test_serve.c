@@ -113,12 +113,21 @@ static void heads_are_bounded(void **state)
 
 static void names_of_other_machines_are_not_local(void **state)
 {
-	static const char *const local[] = { "localhost",      "LOCALHOST:80", "127.0.0.1",
-					     "127.0.0.1:9464", "127.9.9.9",    "[::1]",
-					     "[::1]:80" };
-	static const char *const other[] = { "evil.example", "127.0.0.1.evil.example",
-					     "localhost.x",  "[::2]",
-					     "[::1]x",       "10.0.0.1",
+	static const char *const local[] = { "localhost",          "LOCALHOST:80",
+					     "127.0.0.1",          "127.0.0.1:9464",
+					     "127.9.9.9",          "[::1]",
+					     "[::1]:80",           "[0:0::1]",
+					     "[::ffff:127.0.0.1]", "[::ffff:7f00:1]:9464" };
+	static const char *const other[] = { "evil.example",
+					     "127.0.0.1.evil.example",
+					     "localhost.x",
+					     "[::2]",
+					     "[::1]x",
+					     "10.0.0.1",
+					     "[::1",
+					     "[]",
+					     "[::ffff:10.0.0.1]",
+					     "[127.0.0.1]",
 					     "127.evil" };
 
 	(void)state;
@@ -142,7 +151,9 @@ static void addresses_are_numbers(void **state)
 		     { "10.1.2.3", "http://10.1.2.3:0/", false },
 		     { "[::1]:80", "http://[::1]:80/", true },
 		     { "::1", "http://[::1]:0/", true },
-		     { "[::]", "http://[::]:0/", false } };
+		     { "[::]", "http://[::]:0/", false },
+		     { "[::ffff:127.0.0.1]:80", "http://[::ffff:127.0.0.1]:80/", true },
+		     { "[::ffff:10.1.2.3]:80", "http://[::ffff:10.1.2.3]:80/", false } };
 	static const char *const bad[] = {
 		"example.com",   "1.2.3.4:x", "1.2.3.4:",      "[::1", "[::1]x",
 		"[127.0.0.1]:1", "1.2.3",     "1.2.3.4:70000", ":-1",  " "
@@ -343,6 +354,27 @@ static void clients_that_hold_their_places_do_not_keep_others_out(void **state)
 	serve_close(s);
 }
 
+/* All places are taken, by one that does not take its answer yet, and others that ask nothing. */
+static void those_that_ask_nothing_give_way_before_one_that_reads_slowly(void **state)
+{
+	struct serve *s = start(3600000);
+	int fd[SERVE_CONNECTIONS];
+	char answer[64];
+
+	(void)state;
+	fd[0] = connect_to(s);
+	send_text(fd[0], "GET /long" REST);
+	assert_int_equal(recv(fd[0], answer, 1, MSG_PEEK), 1); /* it is idle from here on */
+	for (size_t i = 1; i < ARRAY_LEN(fd); i++)
+		fd[i] = connect_to(s);
+	for (size_t i = 0; i < SERVE_CONNECTIONS / 2; i++)
+		ask(s, "GET /" REST, "HTTP/1.1 200 OK\r\n", "hello\n");
+	assert_true(receive(fd[0], answer, sizeof(answer)) > 8000000);
+	for (size_t i = 1; i < ARRAY_LEN(fd); i++)
+		close(fd[i]);
+	serve_close(s);
+}
+
 /* One that never takes its answer, one in the middle of its request, one that has only connected.
  */
 static void ending_does_not_wait_for_clients(void **state)
@@ -395,6 +427,7 @@ int main(void)
 		cmocka_unit_test(clients_that_say_nothing_are_closed),
 		cmocka_unit_test(without_a_descriptor_a_client_waits_and_the_server_does_not_spin),
 		cmocka_unit_test(clients_that_hold_their_places_do_not_keep_others_out),
+		cmocka_unit_test(those_that_ask_nothing_give_way_before_one_that_reads_slowly),
 		cmocka_unit_test(ending_does_not_wait_for_clients),
 		cmocka_unit_test(a_port_in_use_is_an_error),
 	};
