@@ -14,12 +14,46 @@
 
 #define CHILD_OUTPUT_MAX (64u << 20)
 
+/*
+ * Signals are blocked from before the fork until they are waited for together with the child: one
+ * that comes in between is neither lost nor noticed only when the child has ended.
+ */
+struct child_signals {
+	sigset_t before; /* the mask of this process */
+	struct sigaction old;
+};
+
+static void child_has_ended(int sig)
+{
+	(void)sig;
+}
+
+static void child_block_signals(struct child_signals *s)
+{
+	struct sigaction act = { .sa_handler = child_has_ended }; /* so that sigsuspend() ends */
+	sigset_t all;
+
+	sigfillset(&all);
+	sigemptyset(&act.sa_mask);
+	sigaction(SIGCHLD, &act, &s->old);
+	sigprocmask(SIG_SETMASK, &all, &s->before);
+}
+
+static void child_restore_signals(const struct child_signals *s)
+{
+	sigaction(SIGCHLD, &s->old, NULL);
+	sigprocmask(SIG_SETMASK, &s->before, NULL);
+}
+
 /* Between fork and exec only what a signal handler may call. */
-static _Noreturn void child_become(char *const argv[], int out, int err_fd)
+static _Noreturn void child_become(char *const argv[], int out, int err_fd,
+				   const struct child_signals *s)
 {
 	static const char words[] = "cannot be started\n";
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	cli_release_signals(); /* one that came already ends the child here */
+	child_restore_signals(s);
 	if (dup2(out, STDOUT_FILENO) >= 0 && dup2(err_fd, STDERR_FILENO) >= 0)
 		execvp(argv[0], argv);
 	(void)!write(STDERR_FILENO, argv[0], strlen(argv[0]));
@@ -29,18 +63,22 @@ static _Noreturn void child_become(char *const argv[], int out, int err_fd)
 }
 
 /* Until the child has ended; it is told to, once, if this process is. */
-static int child_wait(pid_t pid)
+static int child_wait(pid_t pid, const struct child_signals *s)
 {
+	sigset_t waiting = s->before;
 	bool told = false;
 	int status;
+	pid_t ended;
 
-	while (waitpid(pid, &status, 0) < 0) {
-		if (errno != EINTR)
-			return -1;
+	sigdelset(&waiting, SIGCHLD);
+	while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
 		if (cli_stop && !told)
 			kill(pid, SIGTERM);
 		told |= cli_stop != 0;
+		sigsuspend(&waiting);
 	}
+	if (ended < 0)
+		return -1;
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
@@ -111,6 +149,7 @@ int child_run(char *const argv[], const char *dir, struct child_result *ret, str
 {
 	struct publish files[2] = { PUBLISH_CLOSED, PUBLISH_CLOSED };
 	int rc = publish_nameless(dir, &files[0], err);
+	struct child_signals s;
 	pid_t pid = -1;
 
 	*ret = (struct child_result){ 0 };
@@ -118,14 +157,17 @@ int child_run(char *const argv[], const char *dir, struct child_result *ret, str
 		rc = publish_nameless(dir, &files[1], err);
 	if (rc == 0) {
 		cli_flush_output();
+		child_block_signals(&s);
 		pid = fork();
 		if (pid == 0)
-			child_become(argv, files[0].fd, files[1].fd);
+			child_become(argv, files[0].fd, files[1].fd, &s);
 		if (pid < 0)
 			rc = err_set_errno(err, err_errno(), "cannot start a process");
+		else
+			ret->status = child_wait(pid, &s);
+		child_restore_signals(&s);
 	}
 	if (rc == 0) {
-		ret->status = child_wait(pid);
 		rc = cli_stop ? err_set(err, -ECANCELED, "interrupted")
 			      : child_take(files, ret, err);
 	}
