@@ -42,6 +42,32 @@ static bool match_option(const struct cli_section *s, const struct cli_option *o
 	return !x->found;
 }
 
+/* Whether @word of the command sets @name, an option or, with a dot, a key of the workload. */
+static bool sweep_word_sets(const char *word, const char *name)
+{
+	static const char *const before[] = { "++workload.", "++", "--" };
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < ARRAY_LEN(before); i++)
+		if (strncmp(word, before[i], strlen(before[i])) == 0 && (i == 2) != is_key(name)) {
+			word += strlen(before[i]);
+			return strncmp(word, name, len) == 0 &&
+			       (word[len] == '=' || (word[len] == '\0' && i == 2));
+		}
+	return is_key(name) && strncmp(word, name, len) == 0 && word[len] == '=';
+}
+
+static int check_given_once(const struct sweep_command *c, const char *name)
+{
+	for (size_t i = 1; i < c->nr; i++)
+		if (sweep_word_sets(c->words[i], name))
+			return cli_usage("sweep",
+					 "'%s' cannot be given to the command, because --vary %s "
+					 "sets it",
+					 c->words[i], name);
+	return CLI_OK;
+}
+
 static int check_parameter(const struct cli_command *c, const char *name)
 {
 	struct option_search x = { .name = name };
@@ -94,6 +120,8 @@ int sweep_command_check(const struct sweep_command *c, const struct sweep_plan *
 				 c->words[0]);
 	for (size_t i = 0; status == CLI_OK && i < plan->nr_parameters; i++)
 		status = check_parameter(command, plan->parameter[i].name);
+	for (size_t i = 0; status == CLI_OK && i < plan->nr_parameters; i++)
+		status = check_given_once(c, plan->parameter[i].name);
 	if (status == CLI_OK && plan->nr_parameters > 1 &&
 	    strcmp(plan->parameter[0].name, plan->parameter[1].name) == 0)
 		status = cli_usage("sweep", "--vary %s is given twice", plan->parameter[0].name);

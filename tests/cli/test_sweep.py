@@ -12,7 +12,11 @@ from conftest import TIMEOUT, wait_until_it_hears
 
 # Eight reads at a time, each of 10 ms: 800 samples/s from eight in flight on, however slow this machine is.
 DEVICE = "null:size=100,delay_us=10000,at_once=8,fill=none"
-READ = ["--data", DEVICE, "--object-size", 100, "--batch", 32, "--duration", "0.3"]
+SHORT = ["--data", DEVICE, "--object-size", 100, "--duration", "0.3"]
+READ = [*SHORT, "--batch", 32]
+
+RUN = ["dataset.num_files_train=32", "dataset.record_length_bytes=1000", "dataset.record_length_bytes_stdev=0", "reader.batch_size=4",
+       "train.epochs=1", "train.computation_time=0.001"]
 
 
 @pytest.fixture
@@ -49,7 +53,7 @@ def test_the_knee_of_a_device_of_eight_channels_is_found(shoal, catalog, tmp_pat
 def test_points_come_in_another_order_with_another_seed(shoal, catalog, tmp_path):
     def order(seed):
         out = shoal("sweep", "--vary", "in-flight=1..64", "--vary", "batch=8,16", "--seed", seed, "--repeat", 1, "--no-ceiling", "--dry-run",
-                    "--results", tmp_path / "s", "--", "read", catalog, *READ)
+                    "--results", tmp_path / "s", "--", "read", catalog, *SHORT)
         assert out.returncode == 0 and not (tmp_path / "s").exists()
         return out.stdout.splitlines()
     first, second = order(1), order(2)
@@ -144,6 +148,15 @@ def test_the_error_of_a_measurement_is_kept_whatever_its_launcher_prints(shoal, 
     assert "/none" in results(tmp_path / "s")["points"][0]["error"] and b"of the launcher" not in done.stderr
 
 
+def test_the_cores_are_those_of_the_measurement(shoal, catalog, tmp_path):
+    core = min(os.sched_getaffinity(0))
+    for name, words in (("read", ["read", catalog, *READ]), ("run", ["run", "retinanet_b200", "--data", "null:size=1000", *RUN])):
+        shoal.good("sweep", "--vary", "in-flight=4", "--repeat", 1, "--no-ceiling", "--results", tmp_path / name, "-q", "--launcher",
+                   f"taskset -c {core}", "--", *words)
+        found = results(tmp_path / name)
+        assert found["points"][0]["cores"]["median"] == found["cores"] == 1
+
+
 def test_a_sweep_of_what_is_in_the_page_cache_says_so(shoal, tmp_path):
     (tmp_path / "data").mkdir()
     for i in range(64):
@@ -165,6 +178,10 @@ def test_a_sweep_of_what_is_in_the_page_cache_says_so(shoal, tmp_path):
     (["--vary", "in-flight=4..1", "--", "read", "x"], "is empty"),
     (["--vary", "in-flight=1", "--vary", "in-flight=2", "--", "read", "x"], "given twice"),
     (["--vary", "in-flight=1", "--vary", "batch=2", "--vary", "slot=3", "--", "read", "x"], "more than 2 times --vary"),
+    (["--vary", "in-flight=1", "--", "read", "x", "--in-flight", "4"], "'--in-flight' cannot be given to the command"),
+    (["--vary", "in-flight=1", "--", "read", "x", "--in-flight=4"], "'--in-flight=4' cannot be given to the command"),
+    (["--vary", "reader.batch_size=1", "--", "run", "x", "++workload.reader.batch_size=4"], "because --vary reader.batch_size sets it"),
+    (["--vary", "reader.batch_size=1", "--", "run", "x", "reader.batch_size=4"], "because --vary reader.batch_size sets it"),
     (["--vary", "in-flight=1", "--", "run", "x", "--results", "y"], "a folder of its own"),
     (["--vary", "in-flight=0", "--", "read", "x"], "--in-flight must be 1 to 8192"),
 ])
