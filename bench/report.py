@@ -22,7 +22,7 @@ from common import run, say, table
 
 RANKS, SECONDS, SEED = 24, 3600, 1
 # Samples of a reading that costs are told apart by, and readings of each kind.
-MODES = {"quick": (2_000_000, 3), "default": (10_000_000, 5), "full": (30_000_000, 7)}
+MODES = {"quick": (2_000_000, 3), "default": (4_000_000, 7), "full": (30_000_000, 7)}
 SCRAPE = 5  # s, between two looks of a client, as Prometheus does
 
 
