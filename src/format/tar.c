@@ -22,6 +22,7 @@ struct tar {
 	uint64_t first; /* first header of the current member: long names precede it */
 	bool has_name;  /* from a long name or a pax header, for the next member */
 	bool has_size;  /* from a pax header */
+	bool pending;   /* such a header has been read, and its member has not */
 	uint64_t pax_size;
 	struct tar_name name;
 	/* The group of members with one stem. */
@@ -283,6 +284,7 @@ static int tar_step(struct tar *t, const uint8_t head[BLOCK], member_fn *take)
 	next = u64_min(t->off + BLOCK + (len + BLOCK - 1) / BLOCK * BLOCK, size);
 	if (extension) {
 		rc = take_extension(t, type, len);
+		t->pending |= type != 'g'; /* a global one belongs to no member */
 		t->off = next;
 		return rc;
 	}
@@ -290,7 +292,7 @@ static int tar_step(struct tar *t, const uint8_t head[BLOCK], member_fn *take)
 		name_of_header(&t->name, head);
 	if (type == '0' || type == '\0' || type == '7')
 		rc = take(t, t->off + BLOCK, len, next);
-	t->has_name = t->has_size = false;
+	t->has_name = t->has_size = t->pending = false;
 	t->first = t->off = next;
 	return rc;
 }
@@ -313,6 +315,8 @@ static int tar_find(struct samples_search *s, member_fn *take)
 			break;
 		rc = tar_step(&t, head, take);
 	}
+	if (rc == 0 && t.pending)
+		return tar_bad(&t, "no member, which a long name or pax header announces,");
 	return rc != 0 ? rc : end_group(&t);
 }
 

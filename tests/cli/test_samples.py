@@ -690,6 +690,23 @@ def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
         assert not whole
 
 
+@pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+@pytest.mark.parametrize("end", ["cut off", "zeros"])
+def test_an_archive_that_ends_behind_a_long_name_is_refused(format, end, tmp_path):
+    (tmp_path / "data").mkdir()
+    with tarfile.open(tmp_path / "x.tar", "w", format=format) as archive:
+        for name in ("a.txt", "b" * 200 + ".txt"):
+            member = tarfile.TarInfo(name)
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"abc"))
+    content = (tmp_path / "x.tar").read_bytes()[:2 * 512 + 2 * 512]  # a.txt, and the header and the text of the name
+    (tmp_path / "data" / "a.tar").write_bytes(content + (bytes(1024) if end == "zeros" else b""))
+    for kind in ("tar", "webdataset"):
+        done = shoal("index", tmp_path / "data", "--samples", kind, "-o", tmp_path / "x.cat", check=False)
+        assert done.returncode == 1
+        assert "'a.tar': no member, which a long name or pax header announces, at 2048" in done.stderr
+
+
 @pytest.mark.parametrize("kind, content", [("jsonl", '{"a": 1}\n\n{"b": [2,\t3]}\r\n"é"'), ("csv", 'a,b\n1,"x\ny""z"\n2,\n,'),
                                            ("fixed:5", "12345" * 4)])
 def test_lines_and_records_cut_at_any_byte_end_with_their_file(kind, content, tmp_path):
