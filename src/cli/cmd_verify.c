@@ -136,6 +136,19 @@ static void cmd_verify_print_json(const struct cmd_verify_arguments *a, struct j
 	json_close_object(j);
 }
 
+static void cmd_verify_print_good(const char *path, const struct finding *f)
+{
+	struct cli_text text;
+	FILE *out = cli_text_open(&text);
+
+	if (!out) /* cli_finish() reports it */
+		return;
+	fprintf(out, "%s: good, %s file%s%s, digest %s\n", path,
+		count_in_words(f->info.nr_files).text, plural(f->info.nr_files),
+		f->compared ? ", nothing missing" : "", f->info.digest);
+	cli_text_print(&text, out, true, 0);
+}
+
 static void print_words(const struct cmd_verify_arguments *a, const char *path, struct finding *f)
 {
 	const struct shoal_compare_result *r = &f->result;
@@ -159,9 +172,7 @@ static void print_words(const struct cmd_verify_arguments *a, const char *path, 
 			 count_in_words(r->nr_resized).text, changed,
 			 count_in_words(r->nr_same).text);
 	else if (!cli_talk.quiet && !a->json)
-		printf("%s: good, %s file%s%s, digest %s\n", path,
-		       count_in_words(f->info.nr_files).text, plural(f->info.nr_files),
-		       f->compared ? ", nothing missing" : "", f->info.digest);
+		cmd_verify_print_good(path, f);
 }
 
 static int cmd_verify_run(void *arguments, int nr, char **words)

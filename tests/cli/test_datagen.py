@@ -350,7 +350,7 @@ def test_verify_goes_on_where_something_else_is_in_place_of_a_file(shoal, worklo
 
 
 def test_an_unknown_workload_is_told(shoal, fails, tmp_path):
-    fails(shoal("datagen", "retinanet_b2000", "--data", tmp_path / "d"), 1, "retinanet_b2000", empty=tmp_path)
+    fails(shoal("datagen", "retinanet_b2000", "--data", tmp_path / "d"), 2, "retinanet_b2000", empty=tmp_path)
 
 
 def test_a_file_where_the_directory_should_be_is_told(shoal, fails, workload, tmp_path):

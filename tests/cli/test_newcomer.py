@@ -62,7 +62,9 @@ def test_messages_are_not_written_into_files_where_standard_streams_are_closed(s
     closed(run, tmp_path, which)
     assert {"config.yaml", "summary.json", "0_output.json"} <= set(contents(tmp_path / "r"))
     json.loads((tmp_path / "r" / "summary.json").read_text())
-    closed(["index", "r", "-o", "c.cat", "-v"], tmp_path, which)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").touch()
+    closed(["index", "d", "-o", "c.cat", "-v"], tmp_path, which)
     assert shoal("verify", tmp_path / "c.cat").returncode == 0
 
 

@@ -129,6 +129,12 @@ def test_a_long_line_goes_on_below_its_text_and_keeps_units_beside_their_numbers
     assert re.match(r"0 files, 0 bytes written in [0-9.]+ [mu]?s by 1 rank", seen[0]), seen
 
 
+def test_a_digest_is_not_torn_at_the_edge_of_the_window(place):
+    for options in ([], ["--storage"]):
+        seen = plain(screen(60, ["verify", *options, "d/catalog.shoal"], place))
+        assert len(seen) > 2 and any(re.search(r"\b[0-9a-f]{32}$", line) for line in seen), seen
+
+
 def test_a_dumb_terminal_and_no_color_get_no_colours(place):
     assert "\x1b[1m" in screen(80, COMMANDS[0], place)
     for env in ({"TERM": "dumb"}, {"NO_COLOR": "1"}):

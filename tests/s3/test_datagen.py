@@ -36,6 +36,19 @@ def test_what_shoal_writes_into_a_bucket_is_never_listed(server, client, tmp_pat
         assert client.shoal("list", uri).stdout.split() == [prefix + name for name in wanted]
 
 
+def test_logs_traces_and_pages_in_a_bucket_are_never_listed_and_results_cost_no_request(server, client):
+    """Results are written to directories only: with an object called summary.json per folder a request each would be many."""
+    data = [b"a.json", b"begin.json", b"plan.json", b"series.0", b"summary.json", b"x.oplog"]
+    server.objects.update({(b"bucket", b"d/" + name): b'{"command": "read", "version": "1"}' for name in data})
+    server.objects[b"bucket", b"d/reads.oplog"] = b"\x89SHOPL\r\n" + bytes(56)
+    server.objects[b"bucket", b"d/my-trace.json"] = b'{"displayTimeUnit": "ms"}'
+    server.objects[b"bucket", b"d/report.html"] = b"<!DOCTYPE html>\n<title>Shoal report</title>"
+    server.log.clear()
+    assert client.shoal("list", "s3://bucket/d").stdout.split() == data
+    asked = sorted(request.key for request in server.log if request.key)
+    assert asked == [b"d/my-trace.json", b"d/reads.oplog", b"d/report.html", b"d/x.oplog"], server.log
+
+
 def test_what_is_missing_in_a_bucket_is_found_and_written(server, client, tmp_path):
     datagen(client, "--no-catalog")
     del server.objects[b"bucket", b"some/set/train/1/img_3_of_9.jpeg"]
