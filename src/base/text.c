@@ -312,3 +312,13 @@ const char *text_nearest(const char *text, const char *const *words, size_t nr)
 	}
 	return text_is_near(text, best) ? found : NULL;
 }
+
+bool text_has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = list; len > 0 && (at = strstr(at, word)); at += len)
+		if ((at == list || at[-1] == ' ') && (at[len] == '\0' || at[len] == ' '))
+			return true;
+	return false;
+}

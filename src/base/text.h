@@ -36,6 +36,9 @@ static inline const char *plural(uint64_t nr)
 	return nr == 1 ? "" : "s";
 }
 
+/* Whether @word, which is not empty, is one of the words in @list: "1.0 2.0 3.0". */
+bool text_has_word(const char *list, const char *word);
+
 /*
  * Length of the UTF-8 sequence at the start of @text, of which @left bytes remain (at least 1); 0
  * if it is not valid UTF-8. Overlong forms and surrogates are not valid.

@@ -270,7 +270,9 @@ int report_check(const char *root, bool newer, check_found_fn *found, void *self
 		}
 		tree_names_release(&names);
 	}
-	if (newer)
+	if (newer) {
 		check_pools(&c);
+		check_manifests(&c);
+	}
 	return c.rc < 0 ? c.rc : c.nr;
 }

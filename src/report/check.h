@@ -3,7 +3,7 @@
  *
  * The rules and their numbers are those of mlpstorage 3.0.26 for training, or those of September
  * 2026. Not checked: the schema of systems/NAME.yaml beyond the fields that other rules use,
- * checkpointing, submission.yaml, and everything that the checker only warns about.
+ * checkpointing, and everything that the checker only warns about.
  */
 #ifndef SHOAL_REPORT_CHECK_H
 #define SHOAL_REPORT_CHECK_H

@@ -1,4 +1,5 @@
-/* The rules of September 2026: the pool of code, and the stamp of each leaf. */
+/* The rules of September 2026: the pool of code, datasize, and what mlpstorage wrote of file
+ * systems. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,6 @@
 
 #include "base/map.h"
 #include "report/check_private.h"
-#include "report/core_config.h"
 #include "report/layout.h"
 
 #define HASH_DIGITS 32
@@ -177,106 +177,6 @@ void check_pools(struct check *c)
 	free(c->references);
 	c->references = NULL;
 	c->nr_references = 0;
-}
-
-/* ---- The stamp ---- */
-
-/* What upstream's reader of stamps requires: texts, and what they must be. */
-static bool is_stamp(struct check *c, const char *leaf, struct yaml_node *stamp)
-{
-	static const char *const texts[][2] = {
-		{ "schema", "mlps-run-provenance/1" },
-		{ "rules_edition" },
-		{ "layout_version" },
-		{ "tool.name" },
-		{ "tool.version" },
-		{ "tool.git_sha" },
-		{ "tool.code_image" },
-		{ "dlio.version" },
-		{ "dlio.source" },
-		{ "dlio.commit" },
-		{ "storage_library.name" },
-		{ "core_config.algorithm", "core-config-v1" },
-		{ "core_config.allowlist" },
-		{ "core_config.hash" },
-		{ "stamped_at" },
-		{ "stamped_by" },
-		{ "provenance.rules_edition" },
-		{ "provenance.layout_version" },
-		{ "provenance.tool" },
-		{ "provenance.dlio" },
-		{ "provenance.storage_library" },
-		{ "provenance.core_config" },
-	};
-	const struct yaml_node *keys = yaml_find(stamp, "core_config.keys");
-
-	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-		const char *text = tree_text(stamp, texts[i][0], "");
-
-		if (*text && (!texts[i][1] || strcmp(text, texts[i][1]) == 0))
-			continue;
-		check_find(c, "PROV-01", leaf, "%s of " LAYOUT_PROVENANCE " is '%.60s'%s%s",
-			   texts[i][0], text, texts[i][1] ? ", and must be " : "",
-			   texts[i][1] ? texts[i][1] : "");
-		return false;
-	}
-	if (keys && keys->kind == YAML_LIST)
-		return true;
-	check_find(c, "PROV-01", leaf, "core_config.keys of " LAYOUT_PROVENANCE " is not a list");
-	return false;
-}
-
-static void check_edition(struct check *c, const struct check_system *s, const struct check_leaf *l,
-			  struct yaml_node *stamp)
-{
-	const char *edition = tree_text(stamp, "rules_edition", "unknown");
-	const char *hash = tree_text(stamp, "core_config.hash", "unknown");
-	const char *accelerator = tree_text(l->metadata, "accelerator", "unknown");
-
-	if (strcmp(edition, "unknown") == 0)
-		return;
-	if (!core_config_edition_known(edition)) {
-		check_find(c, "EDN-01", l->path, "there is no edition '%.20s' of the rules",
-			   edition);
-		return;
-	}
-	if (strcmp(l->command, "run") != 0 || strcmp(s->division, "closed") != 0 ||
-	    strcmp(hash, "unknown") == 0)
-		return;
-	if (!core_config_class(edition, l->model, accelerator, hash))
-		check_find(c, "EDN-02", l->path,
-			   "the configuration, %.40s, is of no class of %s on %.20s under edition "
-			   "%s: this is not the workload of that name",
-			   hash, l->model, accelerator, edition);
-}
-
-static void check_stamp(struct check *c, const struct check_system *s, const struct check_leaf *l,
-			const char *pointer)
-{
-	const char *named = tree_text(l->metadata, "provenance_file", NULL);
-	struct yaml_node *stamp = NULL;
-	struct shoal_err why = { "" };
-	char path[CHECK_PATH_MAX], image[64];
-
-	check_path(path, l->path, LAYOUT_PROVENANCE);
-	if (access(path, F_OK) < 0) {
-		if (named)
-			check_find(c, "PROV-01", l->path,
-				   "the metadata name '%.100s', which is missing", named);
-		return;
-	}
-	if (tree_load(path, &stamp, &why) < 0) {
-		check_find(c, "PROV-01", l->path, LAYOUT_PROVENANCE " cannot be read: %s", why.msg);
-		return;
-	}
-	snprintf(image, sizeof(image), TREE_POINTER_PREFIX "%s", pointer);
-	if (is_stamp(c, l->path, stamp)) {
-		if (*pointer && strcmp(tree_text(stamp, "tool.code_image", ""), image) != 0)
-			check_find(c, "PROV-01", l->path,
-				   LAYOUT_PROVENANCE " and " TREE_POINTER " name different code");
-		check_edition(c, s, l, stamp);
-	}
-	yaml_free(stamp);
 }
 
 /* ---- Leaves ---- */

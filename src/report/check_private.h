@@ -1,5 +1,5 @@
-/* check_private.h - shared by check.c, the directories; check_runs.c, the contents of leaves; and
- * check_newer.c, the rules that came later. */
+/* check_private.h - shared by check.c, the directories; check_runs.c, the contents of leaves;
+ * check_newer.c, check_stamp.c and check_manifest.c, the rules that came later. */
 #ifndef SHOAL_REPORT_CHECK_PRIVATE_H
 #define SHOAL_REPORT_CHECK_PRIVATE_H
 
@@ -68,6 +68,16 @@ void check_pools(struct check *c);
 
 /* Where a leaf's code is, and what its provenance.json says. */
 void check_leaf_newer(struct check *c, const struct check_system *s, const struct check_leaf *l);
+
+/* provenance.json of a leaf, whose code has the hash @pointer, or "" if that is not known. */
+void check_stamp(struct check *c, const struct check_system *s, const struct check_leaf *l,
+		 const char *pointer);
+
+/* The edition of the rules in the stamp of a leaf. False: there is no stamp that is whole. */
+bool check_stamp_edition(const char *leaf, char *ret_edition, size_t cap);
+
+/* submission.yaml and the tables of results of every organization. */
+void check_manifests(struct check *c);
 
 /* That training/MODEL, in @dir, has leaves of datasize. */
 void check_datasize(struct check *c, const struct check_system *s, const char *model,

@@ -310,20 +310,9 @@ static const struct core_config_row {
 	{ "unet3d-h100-A", "unet3d", "h100", "1.0 2.0", "f4d46006aa421634 0f3dd7a4bf6433a3" },
 };
 
-/* Whether @word is one of the words in @list. */
-static bool has_word(const char *list, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *at = list; len > 0 && (at = strstr(at, word)); at += len)
-		if ((at == list || at[-1] == ' ') && (at[len] == '\0' || at[len] == ' '))
-			return true;
-	return false;
-}
-
 bool core_config_edition_known(const char *edition)
 {
-	return has_word("0.5 1.0 2.0 3.0", edition);
+	return text_has_word("0.5 1.0 2.0 3.0", edition);
 }
 
 const char *core_config_class(const char *edition, const char *model, const char *accelerator,
@@ -333,7 +322,7 @@ const char *core_config_class(const char *edition, const char *model, const char
 		const struct core_config_row *r = &classes[i];
 
 		if (strcmp(r->model, model) == 0 && strcmp(r->accelerator, accelerator) == 0 &&
-		    has_word(r->editions, edition) && has_word(r->hashes, hash))
+		    text_has_word(r->editions, edition) && text_has_word(r->hashes, hash))
 			return r->id;
 	}
 	return NULL;

@@ -350,9 +350,47 @@ def point(tree, text):
     (tree.runs()[3] / ".mlps-code-image").write_text(text)
 
 
+def manifest(tree, change=lambda m: None):
+    """submission.yaml as mlpstorage's report generator writes it."""
+    leaves = sorted(str(path.relative_to(tree.organization)) for path in tree.organization.glob("results/*/*/*/*/*") if path.is_dir())
+    found = {"schema": "mlps-submission-manifest/1", "orgname": "acme", "mode": "closed", "rules_edition": "3.0", "layout_version": 3,
+             "runs": [{"leaf": leaf, "benchmark": "training", "model": "unet3d", "rules_edition": "3.0"} for leaf in leaves]}
+    change(found)
+    (tree.organization / "submission.yaml").write_text(yaml.safe_dump(found, sort_keys=False))
+    return leaves
+
+
+def tables(tree, whole, part):
+    """The table of the organization, and that of the workload."""
+    for folder, names in (tree.organization / "results", whole), (tree.model / "run", part):
+        (folder / "results.json").write_text(json.dumps([{"Public ID": name, "au": 99.5} for name in names]))
+
+
+def stray(path):
+    path.mkdir(parents=True)
+    return path
+
+
 # As upstream's checker of September 2026 has them, by its text: it was not there as a whole.
 NEWER = {
     "nothing": (set(), lambda t: None),
+    "a list of all leaves": (set(), manifest),
+    "a list without one leaf": ({"PROV-02"}, lambda t: manifest(t, lambda m: m["runs"].pop())),
+    "a list with a leaf that is gone": ({"PROV-02"}, lambda t: manifest(t, lambda m: m["runs"].append({"leaf": "results/box/gone"}))),
+    "a list that names no leaf": ({"PROV-02"}, lambda t: manifest(t, lambda m: m["runs"].append({}))),
+    "a list that is none": ({"PROV-02"}, lambda t: manifest(t, lambda m: m.update(runs=None))),
+    "a list of another kind": ({"PROV-02"}, lambda t: manifest(t, lambda m: m.update(schema="mlps-submission-manifest/2"))),
+    "a list of another edition": ({"PROV-02"}, lambda t: manifest(t, lambda m: m.update(rules_edition="2.0"))),
+    "a list with an edition that is a number": ({"PROV-02"}, lambda t: manifest(t, lambda m: m.update(rules_edition=3.0))),
+    "a list without an edition": ({"PROV-02"}, lambda t: manifest(t, lambda m: m.pop("rules_edition"))),
+    "a list of an edition that there is not": ({"PROV-02", "EDN-01"}, lambda t: manifest(t, lambda m: m.update(rules_edition="9.9"))),
+    "a leaf whose model has no phases": ({"2.1.12"}, lambda t: (manifest(t), stray(t.model / "20261118_080000"))),
+    "a leaf of another benchmark": ({"PROV-02"}, lambda t: (manifest(t), stray(t.model.parents[1] / "checkpointing" / "llama3-8b" / "20261118_080000"))),
+    "tables that agree": (set(), lambda t: tables(t, ["a", "b", ""], ["b", "a", "a"])),
+    "a run that is in the first table alone": ({"RPT-01"}, lambda t: tables(t, ["a", "b"], ["a"])),
+    "a run that is not in the first table": ({"RPT-01"}, lambda t: tables(t, ["a"], ["a", "b"])),
+    "no table of the organization": (set(), lambda t: (tables(t, [], ["a"]), (t.organization / "results" / "results.json").unlink())),
+    "a table that is no list": ({"RPT-01"}, lambda t: (t.organization / "results" / "results.json").write_text("{}")),
     "a pool of the organization": (set(), lambda t: move(t.root / "code-images", "acme")),
     "code beside the results": ({"2.1.5", "CHECK-04"}, lambda t: shutil.copytree(image(t), t.organization / "code")),
     "another directory at the top": ({"2.1.2"}, lambda t: (t.root / "more").mkdir()),
@@ -370,6 +408,13 @@ NEWER = {
     "a stamp of datasize that has no schema": ({"PROV-01"}, lambda t: edit(
         next((t.model / "datasize").iterdir()) / "provenance.json", lambda p: p.pop("schema"))),
     "a stamp with null": ({"PROV-01"}, stamp(1, lambda p: p["dlio"].update(commit=None))),
+    "a stamp with a key too many": ({"PROV-01"}, stamp(1, lambda p: p.update(more="x"))),
+    "a stamp with a key too many in a section": ({"PROV-01"}, stamp(1, lambda p: p["tool"].update(more="x"))),
+    "a stamp whose edition is a number": ({"PROV-01"}, stamp(1, lambda p: p.update(rules_edition=3.0))),
+    "a stamp whose layout is a text": ({"PROV-01"}, stamp(1, lambda p: p.update(layout_version="3"))),
+    "a stamp that says how in other words": ({"PROV-01"}, stamp(1, lambda p: p["provenance"].update(tool="guessed"))),
+    "a stamp with a library of no version": ({"PROV-01"}, stamp(1, lambda p: p.update(storage_library={"name": "s3dlio"}))),
+    "a stamp whose notes are null": ({"PROV-01"}, stamp(1, lambda p: p.update(notes=None))),
     "a stamp without keys": ({"PROV-01"}, stamp(1, lambda p: p["core_config"].pop("keys"))),
     "an edition that there is not": ({"EDN-01"}, stamp(2, lambda p: p.update(rules_edition="9.9"))),
     "another edition": ({"EDN-02"}, stamp(2, lambda p: p.update(rules_edition="2.0"))),
@@ -424,16 +469,17 @@ def test_the_files_of_a_missing_rank_are_missed(shoal, tree):
 
 
 @pytest.mark.parametrize("rules", ["3.0.26", "2026-09"])
-@pytest.mark.parametrize("name", ["summary.json", "provenance.json", "metadata", "code", "system"])
+@pytest.mark.parametrize("name", ["summary.json", "provenance.json", "metadata", "code", "system", "list", "table"])
 def test_a_damaged_document_is_a_finding_and_no_crash(shoal, tree, newer, name, rules):
     if rules == "2026-09":
         tree = newer
-    elif name == "provenance.json":
+    elif name in ("provenance.json", "list", "table"):
         return  # those rules do not read it
     leaf = tree.runs()[0]
     code = image(tree) if rules == "2026-09" else tree.organization / "code"
-    path = {"metadata": metadata(leaf), "code": code / ".code-hash.json", "system": tree.organization / "systems" / "box.yaml"}.get(name, leaf / name)
-    for damage in (b"", b"{", b"[1, 2]", b"\xff\xfe", b"{" * 40, b"null", b"x" * (1 << 21)):
+    path = {"metadata": metadata(leaf), "code": code / ".code-hash.json", "system": tree.organization / "systems" / "box.yaml",
+            "list": tree.organization / "submission.yaml", "table": tree.organization / "results" / "results.json"}.get(name, leaf / name)
+    for damage in (b"", b"{", b'{"a": 1}' if name == "table" else b"[1, 2]", b"\xff\xfe", b"{" * 40, b"null", b"x" * (1 << 21)):
         path.write_bytes(damage)
         done = shoal("check", tree.root, "--rules", rules)
         assert done.returncode == 1 and b"cannot be read" in done.stdout, damage[:9]
