@@ -64,11 +64,12 @@ test-frameworks: tested
 	@tools/install-deps test-torchdata
 	@tools/test-frameworks $(BUILD) $(FRAMEWORKS)
 
-# In DLIO itself: PyPI's, which this fetches below $(BUILD); make test-dlio SHOAL_DLIO_ARGONNE=DIR SHOAL_DLIO_MLCOMMONS=DIR for checkouts
-# of the other two as well.
+# In the three DLIOs and in mlpstorage, which this fetches below $(BUILD) as far as the network allows; make test-dlio
+# SHOAL_DLIO_ARGONNE=DIR SHOAL_DLIO_MLCOMMONS=DIR SHOAL_MLPSTORAGE=DIR for checkouts that are there.
 test-dlio: tested
 	@tools/install-deps bench-dlio
-	@SHOAL_DLIO_ARGONNE='$(SHOAL_DLIO_ARGONNE)' SHOAL_DLIO_MLCOMMONS='$(SHOAL_DLIO_MLCOMMONS)' tools/test-dlio $(BUILD)
+	@SHOAL_DLIO_ARGONNE='$(SHOAL_DLIO_ARGONNE)' SHOAL_DLIO_MLCOMMONS='$(SHOAL_DLIO_MLCOMMONS)' SHOAL_MLPSTORAGE='$(SHOAL_MLPSTORAGE)' \
+		tools/test-dlio $(BUILD)
 
 # mypy --strict and pyright, which this fetches below $(BUILD), over the package, code of users and the examples.
 test-types: tested

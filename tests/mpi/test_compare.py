@@ -1,6 +1,7 @@
 """Ranks that were told different things: they find out before they start, and one of them says in what they differ."""
 
 import json
+import pathlib
 
 import pytest
 from conftest import BUILD, mpirun
@@ -172,3 +173,17 @@ def test_a_rank_with_a_wrong_command_line_does_not_keep_the_others_waiting(mpi, 
     code, said = differ(mpi, ["read", tmp_path / "c", "-q"], more)
     assert code != 0 and any(usage in line for line in said), said
     assert any("rank 1: it could not begin; its own message says why" in line for line in said), said
+
+
+def test_another_version_of_shoal_on_one_host_is_named(mpi, workload, tmp_path):
+    """The version is text in the program; the MPI modules of this build serve both."""
+    other, own = tmp_path / "shoal", pathlib.Path(SHOAL).read_bytes()
+    version = Running([SHOAL, "--version"]).process.communicate()[0].split()[1]
+    assert version.encode() + b"\0" in own
+    other.write_bytes(own.replace(version.encode() + b"\0", version[:-1].encode() + b"x\0"))
+    other.chmod(0o755)
+    arguments = list(map(str, ["run", workload, "--data", "null", "--results", tmp_path / "r", "-q"]))
+    process = Running([*mpirun(mpi, 1), SHOAL, *arguments, ":", *mpirun(mpi, 1)[1:], str(other), *arguments]).process
+    said = [line for line in process.communicate(timeout=60)[1].splitlines() if line.startswith("shoal")]
+    check((process.returncode, said), "run", 1, "version: %sx" % version[:-1], "version: " + version)
+    assert not (tmp_path / "r" / "summary.json").exists()

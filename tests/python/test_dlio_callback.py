@@ -3,6 +3,7 @@ import collections
 import json
 import os
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -101,6 +102,33 @@ def test_each_format_is_read_by_dlios_own_reader(dlio, kind, samples):
     opened = collections.Counter(run(dlio, 1, **keys))
     # A worker that lives for all epochs keeps what it mapped, of few files.
     assert set(opened) == set(names) and min(opened.values()) >= (1 if kind == "mmap_indexed_binary" else 3)
+
+
+@pytest.mark.parametrize("ranks, nr", [(1, 32), (2, 32), (2, 1)])
+def test_tensorflow_gets_one_path_after_another(dlio, ranks, nr):
+    """Of one file, which two ranks read, each takes its samples."""
+    if not dlio.has("tensorflow"):
+        pytest.skip("DLIO reads tfrecord through TensorFlow: make test-dlio installs it")
+    dlio.stand_in = False
+    made = {"dataset.format": "tfrecord", "dataset.num_files_train": nr, "dataset.num_samples_per_file": 4, "dataset.record_length_bytes": 100}
+    subprocess.run([os.environ.get("SHOAL", "shoal"), "datagen", "resnet50_h100", "--data", dlio.data, "--no-catalog", "-q",
+                    *("%s=%d" % item if item[1] != "tfrecord" else "%s=%s" % item for item in made.items())], check=True)
+    names = [os.path.join("train", name) for name in sorted(os.listdir(dlio.data / "train"))]
+    read = run(dlio, ranks, framework="tensorflow", reader__data_loader="tensorflow", reader__batch_size=2, dataset__format="tfrecord",
+               dataset__num_files_train=nr, dataset__num_samples_per_file=4, dataset__record_length_bytes=100, reader__read_threads=1)
+    if nr < ranks and dlio.name != "pypi":
+        assert not read  # of less than a step of all ranks the other two keep nothing
+        return
+    opened = collections.Counter(read)
+    assert len(names) == nr and set(opened) == set(names), read
+    if nr < ranks or dlio.name == "mlcommons":
+        assert min(opened.values()) >= 3
+        return
+    # Its threads open the next file while one is read: neighbours may have changed places.
+    epochs = [read[at:at + nr] for at in range(0, 3 * nr, nr)]
+    assert all(sorted(epoch) == names for epoch in epochs) and len({tuple(epoch) for epoch in epochs}) == 3
+    steps = json.loads((dlio.folder / "out" / "0_output.json").read_text())["1"]["load"]["block1"]
+    assert len(steps) == nr * 4 // 2 // ranks
 
 
 def test_files_in_subfolders_and_evaluation(dlio):

@@ -16,7 +16,7 @@ if not CHECKOUT:
                 "test_dlio_shim.py runs command lines that it was seen to write", allow_module_level=True)
 NEWER = os.path.isdir(os.path.join(CHECKOUT, "mlpstorage_py"))  # 3.0
 
-MODELS = [("retinanet", "b200", "open", 96), ("cosmoflow", "h100", "whatif", 16), ("resnet50", "h100", "whatif", 2)] if NEWER else [
+MODELS = [("retinanet", "b200", "open", 96), ("unet3d", "b200", "open", 28), ("cosmoflow", "h100", "whatif", 16), ("resnet50", "h100", "whatif", 2)] if NEWER else [
     ("unet3d", "h100", "open", 16), ("resnet50", "h100", "open", 2), ("cosmoflow", "h100", "open", 16)]
 
 
@@ -30,13 +30,17 @@ class Mlpstorage:
 
     def start(self, *arguments):
         module = "mlpstorage_py.main" if NEWER else "mlpstorage.main"
-        env = dict(os.environ, PYTHONPATH=CHECKOUT, SHOAL=os.path.abspath(shutil.which(os.environ.get("SHOAL", "shoal"))))
+        env = dict(os.environ, PYTHONPATH=CHECKOUT, HOME=str(self.folder), PATH="%s:%s" % (self.folder / "bin", os.environ["PATH"]),
+                   SHOAL=os.path.abspath(shutil.which(os.environ.get("SHOAL", "shoal"))))
         done = subprocess.run([PYTHON, "-m", module, *map(str, arguments)], cwd=self.folder, env=env, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stdout[-3000:]
         return done.stdout
 
     def training(self, model, command, category, *arguments):
+        if command == "datasize":  # it looks for dlio_benchmark in PATH
+            common = [word for word in self.common if word not in ("--hosts", "127.0.0.1", "--dlio-bin-path", str(self.folder / "bin"))]
+            return self.start(category, "training", model, command, *common, *self.system, *arguments)
         if NEWER:
             return self.start(category, "training", model, command, "file", *self.common, *self.system, *arguments)
         return self.start("training", command, "--model", model, *self.common, *arguments)
@@ -64,6 +68,13 @@ def test_mlpstorage_runs_shoal_and_reads_its_results(tmp_path, model, accelerato
     assert {"dlio.log", "summary.json", "0_output.json", "1_output.json"} <= set(os.listdir(leaf))
     summary = json.loads((leaf / "summary.json").read_text())
     assert summary["num_accelerators"] == 2 and len(summary["metric"]["train_au_percentage"]) == 2
+    if NEWER:
+        sizes = tool.training(model, "datasize", category, "--max-accelerators", 2, "--accelerator-type", accelerator, "--client-host-memory-in-gb", 1,
+                              "--num-client-hosts", 1)
+        assert "num_files_train" in sizes
+        assert "num_files_train" in tool.training(model, "configview", category, "--num-accelerators", 2, "--accelerator-type", accelerator,
+                                                  "--client-host-memory-in-gb", 1, "--params", "dataset.num_files_train=%d" % files)
+        assert "training %s run" % model in tool.start("history", "show", *tool.system)
     if category == "whatif":
         return  # the report generator of 3.0 looks below closed and open only
     report = tool.start("reports", "reportgen", "--results-dir", tmp_path / "results", *tool.system)

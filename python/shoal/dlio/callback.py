@@ -8,6 +8,7 @@ DLIO's own loop, data loader, workers, readers and metrics stay. Replaced are:
 - dlio_sampler, by one that yields the order's sample numbers, in DLIO's main processes. So workers need no order, and one that
   lives for all epochs (Argonne's) reads what the epoch asks for;
 - what iterable datasets (MLCommons', on S3) make of the list: their workers get the epoch through shared memory;
+- what TensorFlow makes of the list of tfrecord files: it takes one path after another;
 - what readers keep by path: dictionaries that grow with each file that was read, and the index files of all indexed_binary files.
 """
 
@@ -33,10 +34,15 @@ _installed = None  # the version that was replaced in this process
 # ---- The dataset
 
 
+def _by_tensorflow(args):
+    """Files that DLIO hands to TensorFlow whole, and to nothing else."""
+    return str(args.format) == "tfrecord" and str(args.data_loader) == "tensorflow"
+
+
 def _check_settings(args):
     """Raise for settings that other code of DLIO's serves, which is not replaced."""
-    for key, value, good in (("data_loader", args.data_loader, ("pytorch",)),
-                             ("data_loader_sampler", args.data_loader_sampler, ("index", "None")),
+    for key, value, good in (("data_loader", args.data_loader, ("tensorflow" if str(args.format) == "tfrecord" else "pytorch",)),
+                             ("data_loader_sampler", args.data_loader_sampler, ("iterative" if _by_tensorflow(args) else "index", "None")),
                              ("data_loader_classname", args.data_loader_classname, ("None",))):
         if str(value) not in good:
             raise BadValueError(22, "shoal.dlio.Callback serves reader.%s=%s, not %s: run this workload without it"
@@ -170,6 +176,8 @@ def _wrap_initialize(original, config):
         if self.generate_only or not getattr(self.args, "do_train", True):
             return original(self)
         _check_settings(self.args)
+        if _by_tensorflow(self.args):
+            _install_in_tensorflow()
         derive = type(self.args).derive_configurations
         with _not_listing(self) as listed:
             def derive_configurations(file_list_train=None, file_list_eval=None):
@@ -307,6 +315,35 @@ def _simple_iter(self):
             yield args.resized_image
 
 
+def _tensorflow_next(self):
+    """In place of TFReader.next(): the samples of the rank, of the epoch that is current when they are asked for."""
+    import tensorflow as tf
+    from dlio_benchmark.common.enumerations import DatasetType, Shuffle
+
+    args = self._args
+    attribute = "file_list_train" if self.dataset_type is DatasetType.TRAIN else "file_list_eval"
+    nr_files, nr_ranks = len(getattr(args, attribute)), 1 if _pre_sharded(args) else args.comm_size
+    if not nr_files:
+        return []
+    # As DLIO has it: of fewer files than ranks all read all, and each keeps its samples.
+    by_files = nr_files >= nr_ranks
+
+    def paths():
+        files = getattr(args, attribute)
+        return iter(files[args.my_rank::nr_ranks] if by_files and nr_ranks > 1 else files)
+
+    data = tf.data.Dataset.from_generator(paths, output_signature=tf.TensorSpec((), tf.string))
+    data = tf.data.TFRecordDataset(data, buffer_size=args.transfer_size, num_parallel_reads=args.read_threads)
+    if args.sample_shuffle != Shuffle.OFF:
+        data = data.shuffle(args.shuffle_size, seed=args.seed if args.sample_shuffle == Shuffle.SEED else None)
+    if not by_files:
+        data = data.shard(nr_ranks, args.my_rank)
+    data = data.batch(self.batch_size, drop_remainder=True)
+    data = data.map(lambda records: tf.py_function(self._parse_image, [records], [tf.uint8]), num_parallel_calls=args.computation_threads)
+    # DLIO asks for these anew in each epoch.
+    return data.take(nr_files * args.num_samples_per_file // nr_ranks // self.batch_size).prefetch(args.prefetch_size)
+
+
 class _IndexFiles(dict):
     """The index files of an indexed_binary reader, each read when it is asked for."""
 
@@ -341,6 +378,13 @@ def _install_in_workers():
         loader.TorchIterableDatasetSimple.__iter__ = _simple_iter
         loader.TorchIterableDataset.__iter__ = _wrap_rows(loader.TorchIterableDataset.__iter__)
         loader.list = _LazyList
+
+
+def _install_in_tensorflow():
+    """In processes that need it: it imports TensorFlow."""
+    from dlio_benchmark.reader.tf_reader import TFReader
+
+    TFReader.next = _tensorflow_next
 
 
 def install():

@@ -14,6 +14,7 @@ from .._errors import BadValueError
 _MAIN, _CONFIG = "main", "utils.config"
 _LOADER, _HANDLER = "data_loader.torch_data_loader", "reader.reader_handler"
 _BINARY, _MAPPED = "reader.indexed_binary_reader", "reader.indexed_binary_mmap_reader"
+_TENSORFLOW, _RECORDS = "data_loader.tf_data_loader", "reader.tf_reader"
 _LOCAL, _OBJECTS = "reader._local_fs_iterable_mixin", "reader._s3_iterable_mixin"
 
 # By version: module, class or method, and the hash of its text.
@@ -29,6 +30,8 @@ KNOWN = {
         (_LOADER, "TorchDataset"): "3d5b118922fcc23d",
         (_LOADER, "dlio_sampler"): "d1c84fec722048f0",
         (_LOADER, "TorchDataLoader"): "a32240e4e852b102",
+        (_TENSORFLOW, "TFDataLoader"): "73dd3a65cfebf9f1",
+        (_RECORDS, "TFReader"): "379bb1d08c7cc10d",
         (_HANDLER, "FormatReader"): "029af6ebd79616ca",
         (_BINARY, "IndexedBinaryReader"): "97d84f42ae11331b",
         (_MAPPED, "IndexedBinaryMMapReader"): "5fddf8ba13ddcf89",
@@ -44,6 +47,8 @@ KNOWN = {
         (_LOADER, "TorchDataset"): "a57e1a92f7fb0c95",
         (_LOADER, "dlio_sampler"): "4a80188ced8e24ca",
         (_LOADER, "TorchDataLoader"): "6bc8bf242b1533b4",
+        (_TENSORFLOW, "TFDataLoader"): "0c9ef810c299e110",
+        (_RECORDS, "TFReader"): "07c638359ebc8ea5",
         (_HANDLER, "FormatReader"): "eb8652f6fcf9d8f4",
         (_BINARY, "IndexedBinaryReader"): "d3683aa03b420981",
         (_MAPPED, "IndexedBinaryMMapReader"): "5b97448f2d08dadc",
@@ -61,6 +66,8 @@ KNOWN = {
         (_LOADER, "TorchIterableDatasetSimple"): "5eae1d89bf356f1d",
         (_LOADER, "dlio_sampler"): "205d7fd39556609b",
         (_LOADER, "TorchDataLoader"): "524bdb9fc3f4ef51",
+        (_TENSORFLOW, "TFDataLoader"): "0c9ef810c299e110",
+        (_RECORDS, "TFReader"): "07c638359ebc8ea5",
         (_HANDLER, "FormatReader"): "32b3cb4975ec4894",
         (_BINARY, "IndexedBinaryReader"): "d3683aa03b420981",
         (_MAPPED, "IndexedBinaryMMapReader"): "5b97448f2d08dadc",

@@ -71,6 +71,7 @@ class Dlio:
         self.python, self.checkout = find(name)
         self.data = folder / "data"
         self.environment = {}
+        self.stand_in = True  # for TensorFlow
         (self.data / "valid").mkdir(parents=True)
         (folder / "conf" / "workload").mkdir(parents=True)
         shutil.copy(os.path.join(ROOT, "examples", "dlio.yaml"), folder / "conf" / "workload" / "dlio.yaml")
@@ -103,7 +104,7 @@ class Dlio:
 
     def variables(self):
         """The environment that it runs in."""
-        paths = [self.checkout, os.environ.get("PYTHONPATH"), os.path.join(HERE, "stand_in")]
+        paths = [self.checkout, os.environ.get("PYTHONPATH"), os.path.join(HERE, "stand_in") if self.stand_in else None]
         return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", HYDRA_FULL_ERROR="1",
                     OMPI_MCA_rmaps_base_oversubscribe="1", CUDA_VISIBLE_DEVICES="", DLIO_MAX_AUTO_THREADS="1",
                     PYTHONPATH=os.pathsep.join(filter(None, paths)),
