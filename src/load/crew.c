@@ -48,6 +48,9 @@
 #define QUEUED_SHORT CREW_SHARE
 #define QUEUED_LONG  2u
 
+/* While they wait, one more read is queued for so many threads, so that most threads find one. */
+#define QUEUED_1_PER 2u
+
 /* How often it is checked which cores may be used. */
 #define CORES_NS 1000000000u
 
@@ -82,7 +85,9 @@ static void crew_use_pace(struct crew *c)
 	bool fast = c->by_calls && !c->pace.waits, is_long = c->options.mean_len >= LONG_READ;
 
 	c->base.depth = c->base.in_flight;
-	if (fast && is_long && !c->ring)
+	if (c->by_calls && c->pace.waits && !c->ring)
+		c->base.depth += c->pace.wanted / QUEUED_1_PER;
+	else if (fast && is_long && !c->ring)
 		c->base.depth = c->pace.wanted * (1 + QUEUED_LONG);
 	else if (fast)
 		c->base.depth += c->pace.wanted * QUEUED_SHORT;

@@ -4,8 +4,9 @@
  * There are two cases, told apart by whether reads wait:
  *
  * - Reads that do not wait copy from the page cache, and a core is the limit. There are never more
- *   threads than cores, less the owner's, and fewer if they do not get their cores: other programs,
- *   other ranks or a quota of a control group take part of them.
+ *   threads than cores, less the owner's (without a ring, of 4 cores or more), and fewer if they do
+ *   not get their cores: other programs, other ranks or a quota of a control group take part of
+ *   them.
  * - Reads that wait for a device or a server cost little while they wait. There are as many threads
  *   as requests in flight if the queue keeps them busy, unless they fill all cores.
  *
