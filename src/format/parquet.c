@@ -41,6 +41,8 @@ static uint64_t thrift_varint(struct format_bytes *b)
 {
 	uint64_t v = 0;
 
+	if (LIKELY(b->at < b->fill && b->buf[b->at] < 0x80))
+		return b->buf[b->at++];
 	for (unsigned shift = 0; shift < 64; shift += 7) {
 		uint8_t byte = format_byte(b);
 
@@ -52,11 +54,14 @@ static uint64_t thrift_varint(struct format_bytes *b)
 	return 0;
 }
 
+static int64_t thrift_signed(uint64_t varint)
+{
+	return (int64_t)(varint >> 1 ^ (~(varint & 1) + 1));
+}
+
 static int64_t thrift_number(struct format_bytes *b)
 {
-	uint64_t v = thrift_varint(b);
-
-	return (int64_t)(v >> 1 ^ (~(v & 1) + 1));
+	return thrift_signed(thrift_varint(b));
 }
 
 /* The next field of a structure; 0 at its end. @id is that of the field before. */
@@ -84,6 +89,102 @@ static uint64_t thrift_list(struct format_bytes *b, unsigned *ret_type)
 		return 0;
 	}
 	return nr;
+}
+
+/*
+ * Most fields are skipped, and most lie in the buffer as a whole: then bytes need not be taken one
+ * by one. Skip a field at @p: returns its end, or NULL if it does not end before @end, or is
+ * damaged, which thrift_skip() finds out.
+ */
+static const uint8_t *skip_buffered(const uint8_t *p, const uint8_t *end, unsigned type,
+				    unsigned depth);
+
+static inline const uint8_t *varint_buffered(const uint8_t *p, const uint8_t *end, uint64_t *ret)
+{
+	uint64_t v = 0;
+
+	if (LIKELY(p < end && *p < 0x80)) {
+		*ret = *p;
+		return p + 1;
+	}
+	for (unsigned shift = 0; p < end && shift < 64; shift += 7) {
+		v |= (uint64_t)(*p & 0x7f) << shift;
+		if (!(*p++ & 0x80)) {
+			*ret = v;
+			return p;
+		}
+	}
+	return NULL;
+}
+
+static const uint8_t *skip_list_buffered(const uint8_t *p, const uint8_t *end, unsigned depth)
+{
+	unsigned type;
+	uint64_t nr;
+
+	if (p == end)
+		return NULL;
+	type = *p & 15;
+	nr = *p++ >> 4;
+	if (nr == 15)
+		p = varint_buffered(p, end, &nr);
+	for (uint64_t i = 0; p && i < nr; i++)
+		if (type == THRIFT_TRUE || type == THRIFT_FALSE)
+			p = p < end ? p + 1 : NULL;
+		else
+			p = skip_buffered(p, end, type, depth + 1);
+	return p;
+}
+
+static const uint8_t *skip_struct_buffered(const uint8_t *p, const uint8_t *end, unsigned depth)
+{
+	while (p && p < end) {
+		uint8_t head = *p++;
+		unsigned type = head & 15;
+		uint64_t v;
+
+		if (head == 0)
+			return p;
+		if (!(head >> 4))
+			p = varint_buffered(p, end, &v);
+		if (p && type >= THRIFT_I16 && type <= THRIFT_I64 && depth < NESTING)
+			p = varint_buffered(p, end, &v);
+		else if (p)
+			p = skip_buffered(p, end, type, depth + 1);
+	}
+	return NULL;
+}
+
+static const uint8_t *skip_buffered(const uint8_t *p, const uint8_t *end, unsigned type,
+				    unsigned depth)
+{
+	uint64_t nr = 0;
+
+	if (depth > NESTING)
+		return NULL;
+	switch (type) {
+	case THRIFT_TRUE:
+	case THRIFT_FALSE:
+		return p;
+	case THRIFT_I8:
+		return p < end ? p + 1 : NULL;
+	case THRIFT_I16:
+	case THRIFT_I32:
+	case THRIFT_I64:
+		return varint_buffered(p, end, &nr);
+	case THRIFT_DOUBLE:
+		return end - p >= 8 ? p + 8 : NULL;
+	case THRIFT_BINARY:
+		p = varint_buffered(p, end, &nr);
+		return p && nr <= (uint64_t)(end - p) ? p + nr : NULL;
+	case THRIFT_LIST:
+	case THRIFT_SET:
+		return skip_list_buffered(p, end, depth);
+	case THRIFT_STRUCT:
+		return skip_struct_buffered(p, end, depth);
+	default:
+		return NULL;
+	}
 }
 
 static void thrift_skip(struct format_bytes *b, unsigned type, unsigned depth);
@@ -121,8 +222,13 @@ static void skip_map(struct format_bytes *b, unsigned depth)
 
 static void thrift_skip(struct format_bytes *b, unsigned type, unsigned depth)
 {
+	const uint8_t *end = skip_buffered(b->buf + b->at, b->buf + b->fill, type, depth);
 	uint64_t nr;
 
+	if (end) {
+		b->at = (size_t)(end - b->buf);
+		return;
+	}
 	if (depth > NESTING) {
 		thrift_bad(b, "structures nested too deeply");
 		return;
@@ -258,33 +364,83 @@ struct parquet {
 	int64_t rows_said; /* rows according to the file; -1: not known yet */
 };
 
+/* ColumnMetaData: 7 total_compressed_size, 9 data_page_offset, 11 dictionary_page_offset. */
+struct parquet_place {
+	int64_t len, data, dictionary;
+};
+
+static void parquet_take_place(struct format_bytes *b, struct parquet_place *c)
+{
+	int64_t id = 0;
+	unsigned type;
+
+	while ((type = thrift_field(b, &id)) > 0)
+		if (id == 7)
+			c->len = take_i64(b, type);
+		else if (id == 9)
+			c->data = take_i64(b, type);
+		else if (id == 11)
+			c->dictionary = take_i64(b, type);
+		else
+			thrift_skip(b, type, 4);
+}
+
+/* The same of a structure that lies in the buffer as a whole, as most do: a footer is little else,
+ * and this is twice as fast. False if it does not, or is unusual. */
+static bool parquet_take_buffered_place(struct format_bytes *b, struct parquet_place *c)
+{
+	const uint8_t *p = b->buf + b->at, *end = b->buf + b->fill;
+	unsigned id = 0;
+
+	while (p && p < end) {
+		uint8_t head = *p++;
+		unsigned type = head & 15;
+		uint64_t v = 0;
+
+		if (head == 0) {
+			b->at = (size_t)(p - b->buf);
+			return true;
+		}
+		if (!(head >> 4))
+			return false;
+		id += head >> 4;
+		if (type < THRIFT_I16 || type > THRIFT_I64) {
+			p = id == 7 || id == 9 || id == 11 ? NULL : skip_buffered(p, end, type, 4);
+			continue;
+		}
+		p = varint_buffered(p, end, &v);
+		if (id == 7)
+			c->len = thrift_signed(v);
+		else if (id == 9)
+			c->data = thrift_signed(v);
+		else if (id == 11)
+			c->dictionary = thrift_signed(v);
+	}
+	return false;
+}
+
 /*
- * ColumnMetaData: 7 total_compressed_size, 9 data_page_offset, 11 dictionary_page_offset. Old
- * writers wrote 0 for no dictionary; pyarrow writes 0 for no data pages, in a group of no rows. A
- * column without any pages has no place.
+ * Old writers wrote 0 for no dictionary; pyarrow writes 0 for no data pages, in a group of no rows.
+ * A column without any pages has no place.
  */
 static void parquet_column(struct parquet *p, struct parquet_group *g)
 {
-	int64_t id = 0, len = -1, data = -1, dictionary = 0, from;
-	unsigned type;
+	const struct parquet_place none = { .len = -1, .data = -1 };
+	struct parquet_place c = none;
+	int64_t from;
 
-	while ((type = thrift_field(p->bytes, &id)) > 0)
-		if (id == 7)
-			len = take_i64(p->bytes, type);
-		else if (id == 9)
-			data = take_i64(p->bytes, type);
-		else if (id == 11)
-			dictionary = take_i64(p->bytes, type);
-		else
-			thrift_skip(p->bytes, type, 4);
-	from = dictionary > 0 && (dictionary < data || data == 0) ? dictionary : data;
-	if (from == 0 && len == 0)
+	if (!parquet_take_buffered_place(p->bytes, &c)) {
+		c = none;
+		parquet_take_place(p->bytes, &c);
+	}
+	from = c.dictionary > 0 && (c.dictionary < c.data || c.data == 0) ? c.dictionary : c.data;
+	if (from == 0 && c.len == 0)
 		return;
-	if (from < 4 || len < 0 || !format_inside((uint64_t)from, (uint64_t)len, p->data_end)) {
+	if (from < 4 || c.len < 0 || !format_inside((uint64_t)from, (uint64_t)c.len, p->data_end)) {
 		thrift_bad(p->bytes, "a column that lies outside the data");
 		return;
 	}
-	if (!group_add(g, (uint64_t)from, (uint64_t)len))
+	if (!group_add(g, (uint64_t)from, (uint64_t)c.len))
 		thrift_bad(p->bytes, "a column that overlaps another one");
 }
 

@@ -531,7 +531,7 @@ static int look_inside_part(struct index_job *j, const struct shoal_writer_optio
 	int rc = 0;
 
 	j->writer = NULL; /* sealing frees it */
-	wo.extents = true;
+	wo.extents = wo.sizes = true;
 	wo.samples_per_file = 0;
 	if (!to) {
 		rc = shoal_writer_open(NULL, &wo, &j->writer, err);
@@ -549,7 +549,7 @@ static int write_part(struct index_job *j, struct incoming *in, int *ret_fd,
 {
 	bool whole = j->writer;
 	struct shoal_writer_options wo = { .root = j->root.uri,
-					   .sizes = !j->tree->no_sizes,
+					   .sizes = index_scan_sizes(j),
 					   .samples_per_file = index_job_samples(j),
 					   .tmp_dir = j->tmp_dir,
 					   .etags = j->tree->etags };

@@ -128,6 +128,7 @@ static int find_by_opening(struct slot *s, struct inside_file *f, uint64_t recor
 	int rc = inside_open(f, &source, &s->err), checked;
 
 	source.verify = verify;
+	s->size = f->size;
 	if (rc == 0) {
 		rc = samples_find(s->kind, record_len, &source, take_extent, &s->layout, &s->err);
 		checked = inside_check_size(f, &s->err); /* an error may follow from another size */
@@ -173,8 +174,10 @@ static int find_size(struct slot *s, struct inside_file *f)
 static int find_in_file(const struct index_inside *in, struct slot *s, struct inside_file *f,
 			uint64_t record_len)
 {
+	bool opens =
+		in->regular && store_posix_of(in->store) && !in->known && !inside_is_whole(s->kind);
 	struct stat st = { 0 };
-	int rc = find_size(s, f);
+	int rc = opens ? 0 : find_size(s, f);
 
 	if (rc < 0)
 		return rc;

@@ -21,8 +21,9 @@ struct index_inside {
 	unsigned nr_threads;
 	unsigned nr_cores; /* start as many threads first, and all if these wait; 0: all at once */
 	const char *tmp_dir; /* for what is found in files of many samples */
-	bool verify;         /* read contents that have checksums, and compare them with these */
-	bool keep_going;     /* leave out files that are damaged or cannot be read */
+	bool regular; /* names are of regular files: a size that is unknown is found by opening */
+	bool verify;  /* read contents that have checksums, and compare them with these */
+	bool keep_going; /* leave out files that are damaged or cannot be read */
 	const struct index_known
 		*known; /* what earlier catalogs know, or NULL. If set, a file whose size has
 			   changed since it was listed is read as it is now */

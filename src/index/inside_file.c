@@ -27,6 +27,18 @@ static int size_changed(const struct inside_file *f, uint64_t size, struct shoal
 		       f->size);
 }
 
+static int inside_find_size(struct inside_file *f, struct shoal_err *err)
+{
+	struct stat st;
+
+	if (fstat(f->fd, &st) < 0)
+		return err_set_errno(err, err_errno(), "cannot stat it");
+	if (!S_ISREG(st.st_mode))
+		return err_set(err, -ESPIPE, "it is not a regular file");
+	f->size = (uint64_t)st.st_size;
+	return 0;
+}
+
 int inside_check_size(struct inside_file *f, struct shoal_err *err)
 {
 	struct stat st;
@@ -137,6 +149,8 @@ static int inside_open_path(struct inside_file *f, struct shoal_err *err)
 		return store_posix_leads_out(f->name, err);
 	if (f->fd < 0)
 		return err_set_errno(err, f->fd, "cannot open it");
+	if (f->size == SHOAL_SIZE_UNKNOWN)
+		return inside_find_size(f, err);
 	f->unchecked = true;
 	return f->size < SMALL ? 0 : inside_check_size(f, err);
 }
@@ -171,10 +185,12 @@ static int inside_open_side(void *self, const char *suffix, struct format_source
 
 int inside_open(struct inside_file *f, struct format_source *ret_source, struct shoal_err *err)
 {
+	int rc = inside_open_path(f, err);
+
 	*ret_source = (struct format_source){
 		.size = f->size, .read = inside_read, .self = f, .open_side = inside_open_side
 	};
-	return inside_open_path(f, err);
+	return rc;
 }
 
 void inside_close(struct inside_file *f)

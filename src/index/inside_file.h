@@ -14,7 +14,7 @@
 struct inside_file {
 	struct store *store;
 	const char *name;
-	uint64_t size;  /* when it was listed */
+	uint64_t size;  /* when it was listed; SHOAL_SIZE_UNKNOWN: opening it finds that */
 	int fd;         /* -1: read through the store */
 	bool unchecked; /* its size has not been compared with @size yet */
 	uint64_t at;

@@ -191,7 +191,7 @@ int index_job_open(struct index_job *j, bool sizes, bool samples, struct shoal_e
 	int rc = divide_memory(j, err);
 
 	j->writer_options = wo;
-	if (rc == 0 && inside && !sizes && j->tree)
+	if (rc == 0 && inside && j->tree && j->tree->no_sizes)
 		rc = err_set(err, -EINVAL, "samples inside files need the sizes of files");
 	if (rc == 0 && inside)
 		rc = index_inside_check(j->options->samples, err);
@@ -399,6 +399,7 @@ int index_job_look_inside(struct index_job *j, struct shoal_writer *names, struc
 	struct index_inside in = { .options = j->options,
 				   .store = j->store,
 				   .tmp_dir = j->tmp_dir,
+				   .regular = j->tree != NULL,
 				   .keep_going = j->tree && j->tree->keep_going };
 	struct index_known known = { .nr = 0 };
 	struct index_parts parts = { .nr = 0 };

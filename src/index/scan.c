@@ -17,6 +17,7 @@
 #include "base/publish.h"
 #include "index/balance.h"
 #include "index/walk.h"
+#include "store/posix/posix.h"
 #include "store/uri.h"
 
 /* How long the owner of the walk waits before it shows progress. */
@@ -350,7 +351,7 @@ int index_scan_run(struct index_job *j, struct shoal_index_result *result, struc
 {
 	struct index_walk_options wo = {
 		.store = j->store,
-		.list = { .sizes = !j->tree->no_sizes,
+		.list = { .sizes = index_scan_sizes(j),
 			  .follow = j->tree->follow,
 			  .one_fs = j->tree->one_fs,
 			  .hidden = j->hidden,
@@ -417,6 +418,14 @@ int index_scan_open(struct index_job *j, const char *where, const char *catalog,
 	if (rc == 0 && tree->etags && !is_bucket(j))
 		rc = err_set(err, -EINVAL, "only objects in a bucket have ETags to keep");
 	return rc == 0 && catalog ? find_own(j, catalog, err) : rc;
+}
+
+bool index_scan_sizes(const struct index_job *j)
+{
+	bool all_opened = j->options->samples && store_posix_of(j->store) && !j->tree->update &&
+			  !j->tree->resume;
+
+	return !j->tree->no_sizes && !all_opened;
 }
 
 static uint64_t root_inode(const struct index_job *j)

@@ -63,7 +63,7 @@ static int open_tree(struct index_job *j, struct shoal_err *err)
 	if (rc == 0 && resume && !first)
 		rc = agree_on_start(j, err); /* once rank 0 has locked the catalog */
 	if (rc == 0)
-		rc = index_job_open(j, !j->tree->no_sizes, /* samples= */ false, err);
+		rc = index_job_open(j, index_scan_sizes(j), /* samples= */ false, err);
 	if (rc == 0 && resume && first)
 		rc = agree_on_start(j, err);
 	if (rc == 0 && many)
