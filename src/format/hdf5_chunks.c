@@ -50,6 +50,9 @@ static int take_keyed_chunk(struct chunks *c, const uint8_t *key, uint64_t at)
 		return le64_load(key + 8) > c->next
 			       ? hdf5_not_contiguous(c->f, "a chunk was never written")
 			       : err_set(c->f->err, -EBADMSG, "its chunks are not in order");
+	for (unsigned i = 1; i <= c->d->nr_dims; i++) /* chunks have all of the other dimensions */
+		if (le64_load(key + 8 + 8 * (size_t)i) != 0)
+			return hdf5_damaged(c->f, "whole chunk", at);
 	if (len / c->len != c->d->chunk[0] || len % c->len)
 		return hdf5_damaged(c->f, "whole chunk", at);
 	return take_chunk(c, at);
@@ -89,7 +92,7 @@ static int each_in_tree(struct chunks *c, uint64_t node, unsigned level)
 /* ---- Arrays of addresses ---- */
 
 #define PREFIX 14 /* magic number, version, client, the address of the header */
-#define SUM    4  /* a checksum. None is verified: a wrong address is refused as such */
+#define SUM    4  /* a checksum */
 
 /* Take the chunks whose addresses are at @at, up to @nr of them. */
 static int take_addresses(struct chunks *c, uint64_t at, uint64_t nr)
@@ -103,6 +106,15 @@ static int take_addresses(struct chunks *c, uint64_t at, uint64_t nr)
 			rc = take_chunk(c, le64_load(buf));
 	}
 	return rc;
+}
+
+/* The same of addresses after a head of @head bytes at @at, with a checksum of all. */
+static int take_summed(struct chunks *c, uint64_t at, uint64_t head, uint64_t nr)
+{
+	int rc = nr > c->f->file->size / 8 ? hdf5_damaged(c->f, "index of chunks", at)
+					   : hdf5_check_sum(c->f, at, head + 8 * nr);
+
+	return rc == 0 ? take_addresses(c, at + head, nr) : rc;
 }
 
 /* Which pages of addresses were ever written: bits, the most significant one of a byte first. */
@@ -123,8 +135,8 @@ static int take_pages(struct chunks *c, uint64_t at, uint64_t nr, uint64_t page,
 		if (rc == 0 && !(byte & 0x80 >> bit % 8))
 			return hdf5_not_contiguous(c->f, "a chunk was never written");
 		if (rc == 0)
-			rc = take_addresses(c, at + i * (8 * page + SUM),
-					    u64_min(page, nr - i * page));
+			rc = take_summed(c, at + i * (8 * page + SUM), 0,
+					 u64_min(page, nr - i * page));
 	}
 	return rc;
 }
@@ -136,7 +148,7 @@ static int read_array_header(struct chunks *c, const char *magic, uint8_t *buf, 
 
 	if (rc == 0 && (buf[4] != 0 || buf[5] != 0 || buf[6] != 8))
 		rc = hdf5_damaged(c->f, "index of chunks that can be read", c->d->at);
-	return rc;
+	return rc == 0 ? hdf5_check_sum(c->f, c->d->at, len) : rc;
 }
 
 /* VII.C, fixed array: a header, and a data block, in pages if it is large. */
@@ -159,10 +171,12 @@ static int each_in_fixed_array(struct chunks *c)
 		return rc;
 	page = UINT64_C(1) << buf[7];
 	if (nr <= page)
-		return take_addresses(c, at + PREFIX, nr);
+		return take_summed(c, at, PREFIX, nr);
 	bits = u64_divide_up(u64_divide_up(nr, page), 8);
-	return take_pages(c, at + PREFIX + bits + SUM, nr, page,
-			  (struct written){ at + PREFIX, 0 });
+	rc = hdf5_check_sum(c->f, at, PREFIX + bits);
+	return rc < 0 ? rc
+		      : take_pages(c, at + PREFIX + bits + SUM, nr, page,
+				   (struct written){ at + PREFIX, 0 });
 }
 
 /* The shape of an extensible array. */
@@ -187,10 +201,12 @@ static int take_data_block(struct chunks *c, const struct extensible *a, uint64_
 	if (at == HDF5_UNDEFINED)
 		return hdf5_not_contiguous(c->f, "a chunk was never written");
 	rc = hdf5_read_magic(c->f, at, "EADB", block, sizeof(block));
-	if (rc < 0)
-		return rc;
-	at += PREFIX + a->offset_len;
-	return nr <= a->page ? take_addresses(c, at, nr) : take_pages(c, at + SUM, nr, a->page, w);
+	if (rc == 0 && nr <= a->page)
+		return take_summed(c, at, PREFIX + a->offset_len, nr);
+	if (rc == 0)
+		rc = hdf5_check_sum(c->f, at, PREFIX + a->offset_len);
+	at += PREFIX + a->offset_len + SUM;
+	return rc < 0 ? rc : take_pages(c, at, nr, a->page, w);
 }
 
 /* Data blocks of @nr addresses each, whose @nr_blocks addresses are at @at; the bits of their
@@ -222,6 +238,11 @@ static int take_super_block(struct chunks *c, const struct extensible *a, uint64
 	if (at == HDF5_UNDEFINED)
 		return hdf5_not_contiguous(c->f, "a chunk was never written");
 	rc = hdf5_read_magic(c->f, at, "EASB", block, sizeof(block));
+	if (rc == 0)
+		rc = nr_blocks > c->f->file->size / 8
+			     ? hdf5_damaged(c->f, "index of chunks", at)
+			     : hdf5_check_sum(c->f, at,
+					      PREFIX + a->offset_len + bits + 8 * nr_blocks);
 	if (rc < 0)
 		return rc;
 	at += PREFIX + a->offset_len;
@@ -238,8 +259,14 @@ static int each_in_blocks(struct chunks *c, const struct extensible *a, uint64_t
 	unsigned nr = 1 + a->max_bits - chunks_log2(a->least),
 		 direct = 2 * chunks_log2(a->pointers);
 	uint8_t block[PREFIX], buf[8];
+	unsigned supers = nr > direct ? nr - direct : 0;
 	int rc = hdf5_read_magic(c->f, at, "EAIB", block, sizeof(block));
 
+	if (rc ==
+	    0) /* its addresses, those of 2 * (pointers - 1) data blocks, and of super blocks */
+		rc = hdf5_check_sum(c->f, at,
+				    PREFIX + 8 * ((uint64_t)a->first +
+						  2 * ((uint64_t)a->pointers - 1) + supers));
 	if (rc == 0)
 		rc = take_addresses(c, at + PREFIX, a->first);
 	at += PREFIX + 8 * (uint64_t)a->first;

@@ -75,6 +75,8 @@ static int hdf5_add_block(struct hdf5_finder *f, struct blocks *b, uint64_t at, 
 	if (b->newer) { /* IV.A.1.b: a magic number precedes the messages, a checksum follows */
 		rc = left < 8 ? hdf5_damaged(f, "continuation of a header", at)
 			      : hdf5_read_magic(f, at, "OCHK", buf, 4);
+		if (rc == 0)
+			rc = hdf5_check_sum(f, at, left - 4);
 		if (rc < 0)
 			return rc;
 		at += 4;
@@ -141,7 +143,9 @@ static int begin_newer(struct hdf5_finder *f, uint64_t at, struct blocks *b)
 	rc = format_read(f->file, at + len_at, buf, nr, f->err);
 	b->block[0].at = at + len_at + nr;
 	b->block[0].len = le64_load(buf);
-	return rc;
+	if (rc == 0 && !format_inside(b->block[0].at, b->block[0].len, f->file->size))
+		rc = hdf5_damaged(f, "block of messages", b->block[0].at);
+	return rc == 0 ? hdf5_check_sum(f, at, len_at + nr + b->block[0].len) : rc;
 }
 
 static int each_message(struct hdf5_finder *f, uint64_t at, message_fn *take, void *self)
@@ -336,6 +340,9 @@ static int read_superblock(struct hdf5_finder *f, uint64_t *ret_root)
 	more = buf[8] == 1 ? 4 : 0;
 	if (buf[8] > 3 || buf[buf[8] < 2 ? 13 : 9] != 8 || buf[buf[8] < 2 ? 14 : 10] != 8)
 		return err_set(f->err, -ENOTSUP, "it has a superblock of version %u", buf[8]);
+	rc = buf[8] < 2 ? 0 : hdf5_check_sum(f, 0, 44);
+	if (rc < 0)
+		return rc;
 	base = le64_load(buf + (buf[8] < 2 ? 24 + more : 12));
 	end = le64_load(buf + (buf[8] < 2 ? 40 + more : 28));
 	*ret_root = le64_load(buf + (buf[8] < 2 ? 64 + more : 36));

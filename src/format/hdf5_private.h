@@ -50,6 +50,9 @@ int hdf5_not_contiguous(struct hdf5_finder *f, const char *why) MUST_USE;
 int hdf5_read_magic(struct hdf5_finder *f, uint64_t at, const char *magic, uint8_t *buf,
 		    size_t len) MUST_USE;
 
+/* Compare the @len bytes at @at with the checksum after them. -EBADMSG. */
+int hdf5_check_sum(struct hdf5_finder *f, uint64_t at, uint64_t len) MUST_USE;
+
 /* The message with the type of the elements. -ENOTSUP: the elements are not in the dataset. */
 int hdf5_take_type(struct hdf5_finder *f, uint64_t at, size_t len, struct hdf5_dataset *d) MUST_USE;
 

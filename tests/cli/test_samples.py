@@ -690,6 +690,24 @@ def test_a_file_cut_at_any_byte_is_refused_in_one_sentence(kind, tmp_path):
         assert not whole
 
 
+@pytest.mark.parametrize("name", ["newer-contiguous", "newer-extensible", "newer-fixed", "newer-implicit", "newer-single"])
+def test_no_changed_byte_of_newer_hdf5_leads_to_other_bytes(name, tmp_path):
+    """Its structures have checksums: a file with another byte is refused, or has its samples where they were."""
+    content = (CORPUS / "hdf5" / name).read_bytes()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "whole").write_bytes(content)
+    for at in range(len(content)):
+        (tmp_path / "data" / f"{at:05}").write_bytes(content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1:])
+    done = shoal("index", tmp_path / "data", "--samples", "hdf5", "--keep-going", "-o", tmp_path / "x.cat", check=False)
+    assert done.returncode == 1 and "does not match its checksum" in done.stderr
+    found = {}
+    for path, *extent in rows(tmp_path / "x.cat"):
+        found.setdefault(path, []).append(extent)
+    assert len(found["whole"]) > 1
+    for path, extents in found.items():
+        assert extents in (found["whole"], [[0, len(content), 1]]), path
+
+
 @pytest.mark.parametrize("format", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 @pytest.mark.parametrize("end", ["cut off", "zeros"])
 def test_an_archive_that_ends_behind_a_long_name_is_refused(format, end, tmp_path):
