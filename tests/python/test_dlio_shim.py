@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import signal
 import subprocess
 import sys
@@ -214,6 +215,8 @@ BASE = "--config-dir={conf} workload=retinanet_b200 hydra.run.dir={out} "
     (BASE + "workload.train.epochs=range(1,3)", "workload.train.epochs=range(1,3): range() makes a sweep"),
     (BASE + "workload.train.wheels=1", "workload.train.wheels: the workload has no such key; ++workload.train.wheels=... adds it"),
     (BASE + "++workload.dataset.data_folder=${{workload.folder}}", "${workload.folder} of workload.dataset.data_folder: there is no 'workload.folder'"),
+    (BASE + "++workload.train.epochs=[1", "workload.train.epochs=[1: a closing ] is missing"),
+    (BASE + "++workload.train.epochs={{a:1", "workload.train.epochs={a:1: a closing } is missing"),
     (BASE + "++workload.reader[0]=x", "++workload.reader[0]=x: this is not an override of Hydra's"),
     (BASE + "storage=s3", "storage: Shoal's dlio_benchmark takes"),
     (BASE + "what", "what: this is not an override of Hydra's"),
@@ -254,6 +257,13 @@ def test_a_message_of_shoal_names_the_workload_and_no_file_that_is_gone(command,
 def test_a_missing_command_is_refused_by_its_name(command, conf, tmp_path, given):
     done = start(command, BASE.format(conf=conf, out=tmp_path / "run"), where=tmp_path, SHOAL=given)
     assert done.returncode == 2 and "%s: there is no such command" % given in done.stderr and os.listdir(tmp_path) == []
+
+
+def test_what_is_missing_on_another_host_is_told_once_with_its_name(command, conf, tmp_path):
+    for local, said in ((0, "host %s: /none/shoal: there is no such command" % socket.gethostname()), (1, "")):
+        done = start(command, BASE.format(conf=conf, out=tmp_path / "run"), where=tmp_path, SHOAL="/none/shoal", OMPI_COMM_WORLD_RANK="4",
+                     OMPI_COMM_WORLD_LOCAL_RANK=str(local), OMPI_COMM_WORLD_SIZE="8")
+        assert done.returncode == 2 and said in done.stderr and bool(done.stderr) == bool(said)
 
 
 def test_folders_are_those_of_the_place_where_it_was_started(command, conf, tmp_path):

@@ -76,6 +76,11 @@ class _Reader:
             raise Malformed("%s expected at '%s'" % (repr(character), self._text[self._at:]) if self._next() else "it ends before %r" % character)
         self._at += 1
 
+    def _comma(self, end):
+        if not self._next():
+            raise Malformed("a closing %s is missing" % end)
+        self._take(",")
+
     def whole(self):
         value = self._element("")
         if self._next() == ",":
@@ -128,7 +133,7 @@ class _Reader:
         self._blanks()
         while self._next() != "]":
             if values:
-                self._take(",")
+                self._comma("]")
             values.append(self._element("]"))
         self._at += 1
         return values
@@ -139,7 +144,7 @@ class _Reader:
         self._blanks()
         while self._next() != "}":
             if values:
-                self._take(",")
+                self._comma("}")
             self._blanks()
             key = scalar(self._word(":"))
             self._take(":")

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from .hydra_args import Arguments, refuse, without_references, workload_of
 
 _RANK = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _SIZE = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+_LOCAL = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 
 # Variables that name files. Shoal runs in the folder of its workload file, so that messages have that file's name alone.
 _FILES = ("AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "CURL_CA_BUNDLE",
@@ -439,8 +441,10 @@ def main(argv, program=None):
     try:
         return run(argv)
     except Error as e:
-        if rank() == 0:
-            print("dlio_benchmark (Shoal): %s" % e, file=sys.stderr)
+        # Once per host: what is missing may be missing on one of them.
+        if _number(_LOCAL, rank()) == 0:
+            words = "dlio_benchmark (Shoal): %s%s" % ("" if rank() == 0 else "host %s: " % socket.gethostname(), e)
+            print("".join(c if c.isprintable() else repr(c)[1:-1] for c in words), file=sys.stderr)
         return 2
 
 
