@@ -250,13 +250,17 @@ static int keep_foreign(const char *path, const char *what, const void *mark, si
 		       path, what);
 }
 
-/* Beside data it needs a name by which listings recognise it: they do not read every file. */
+/*
+ * Beside data it needs a name by which listings recognise it: they do not read every file. A list
+ * of absolute names has the root "/", which says nothing about where its files are.
+ */
 static int keep_out_of_data(const char *path, const char *root, const char *end,
 			    struct shoal_err *err)
 {
 	const char *data = root ? store_local_path(root) : NULL;
 
-	if (!data || path_has_end(path, end) || !path_is_inside(path, data))
+	if (!data || strcmp(data, "/") == 0 || path_has_end(path, end) ||
+	    !path_is_inside(path, data))
 		return 0;
 	return err_set(err, -EINVAL,
 		       "'%.500s' lies inside the data, where listings would take it for a file "

@@ -276,6 +276,13 @@ def test_what_listings_would_not_recognise_is_not_written_into_the_data(shoal, r
     shoal.good(*words, option, tmp_path / name, "-q")
 
 
+def test_a_trace_goes_anywhere_if_the_list_has_absolute_names(shoal, tree, tmp_path):
+    shoal.good("index", "-", "-q", "-o", tmp_path / "c.cat", stdin=b"".join(b"%s\n" % os.fsencode(path) for path in tree.iterdir()))
+    assert shoal.info(tmp_path / "c.cat")["root"] == "file:///"
+    shoal.good("read", tmp_path / "c.cat", "--slot", 100, "--op-log", tmp_path / "log", "--trace", tmp_path / "t.json", "-q")
+    assert (tmp_path / "log").exists() and (tmp_path / "t.json").exists()
+
+
 @pytest.mark.parametrize("command", [["run", "--dry-run"], ["datagen"]])
 @pytest.mark.parametrize("where", ["tree", "no/such/tree", "."])
 def test_a_tree_of_results_is_not_written_into_the_data(shoal, fails, tmp_path, command, where):
