@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/json_read.h"
@@ -118,7 +119,17 @@ static bool is_leaf(const char *path)
 	return false;
 }
 
-/* Collect what lies below @path, which begins with "results"; leaves have no leaves in them. */
+static bool is_link(const char *dir, const char *below)
+{
+	char path[CHECK_PATH_MAX];
+	struct stat st;
+
+	check_path(path, dir, below);
+	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* Collect what lies below @path, which begins with "results"; leaves have no leaves in them. Links
+ * are not followed: they may lead back. */
 static void manifest_collect(struct organization *o, const char *path, bool in_leaf, int depth)
 {
 	struct tree_names names;
@@ -141,7 +152,8 @@ static void manifest_collect(struct organization *o, const char *path, bool in_l
 			if (is_leaf(below))
 				manifest_add(o->c, &o->leaves, below);
 		}
-		manifest_collect(o, below, leaf, depth + 1);
+		if (!is_link(o->dir, below))
+			manifest_collect(o, below, leaf, depth + 1);
 	}
 	tree_names_release(&names);
 }

@@ -386,6 +386,7 @@ NEWER = {
     "a list of an edition that there is not": ({"PROV-02", "EDN-01"}, lambda t: manifest(t, lambda m: m.update(rules_edition="9.9"))),
     "a leaf whose model has no phases": ({"2.1.12"}, lambda t: (manifest(t), stray(t.model / "20261118_080000"))),
     "a leaf of another benchmark": ({"PROV-02"}, lambda t: (manifest(t), stray(t.model.parents[1] / "checkpointing" / "llama3-8b" / "20261118_080000"))),
+    "links that lead back": (set(), lambda t: (manifest(t), [(t.runs()[0] / ("l%d" % i)).symlink_to(".") for i in range(60)])),
     "tables that agree": (set(), lambda t: tables(t, ["a", "b", ""], ["b", "a", "a"])),
     "a run that is in the first table alone": ({"RPT-01"}, lambda t: tables(t, ["a", "b"], ["a"])),
     "a run that is not in the first table": ({"RPT-01"}, lambda t: tables(t, ["a"], ["a", "b"])),

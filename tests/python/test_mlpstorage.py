@@ -59,10 +59,10 @@ def test_mlpstorage_runs_shoal_and_reads_its_results(tmp_path, model, accelerato
                   "dataset.record_length_bytes=4096", "dataset.record_length_bytes_stdev=0")
     assert {"dlio.log", "dlio_config"} <= set(os.listdir(tool.leaf(model, "datagen")))
     older = ["--open", "--param"] if not NEWER else ["-aip", "--params"]
-    extra = ["--checkpoint-folder", tmp_path / "checkpoints"] if model == "unet3d" else []
+    extra = ["--checkpoint-folder", tmp_path / "checkpoints"] if model == "unet3d" and not NEWER else []
     tool.training(model, "run", category, "--accelerator-type", accelerator, "--num-accelerators", 2, "--client-host-memory-in-gb", 1,
                   "--num-client-hosts", 1, *extra, *older, "dataset.num_files_train=%d" % files, "train.epochs=2",
-                  *(["workflow.checkpoint=False"] if model == "unet3d" else []))
+                  *(["workflow.checkpoint=False"] if extra else []))
     leaf = tool.leaf(model, "run")
     assert sorted(os.listdir(leaf / "dlio_config")) == ["config.yaml", "hydra.yaml", "overrides.yaml"]
     assert {"dlio.log", "summary.json", "0_output.json", "1_output.json"} <= set(os.listdir(leaf))
@@ -73,8 +73,8 @@ def test_mlpstorage_runs_shoal_and_reads_its_results(tmp_path, model, accelerato
                               "--num-client-hosts", 1)
         assert "num_files_train" in sizes
         assert "num_files_train" in tool.training(model, "configview", category, "--num-accelerators", 2, "--accelerator-type", accelerator,
-                                                  "--client-host-memory-in-gb", 1, "--params", "dataset.num_files_train=%d" % files)
-        assert "training %s run" % model in tool.start("history", "show", *tool.system)
+                                                  "--client-host-memory-in-gb", 1, *older, "dataset.num_files_train=%d" % files)
+        assert "training %s run" % model in tool.start("history", "show", "--results-dir", tmp_path / "results", *tool.system)
     if category == "whatif":
         return  # the report generator of 3.0 looks below closed and open only
     report = tool.start("reports", "reportgen", "--results-dir", tmp_path / "results", *tool.system)
