@@ -7,16 +7,12 @@
 
 #include "base/path.h"
 #include "base/text.h"
+#include "cli/cmd_run.h"
 #include "cli/commands.h"
 #include "cli/compare_ranks.h"
 #include "cli/hints.h"
-#include "cli/layout_options.h"
-#include "cli/listen.h"
-#include "cli/load_options.h"
 #include "cli/run_begin.h"
-#include "cli/run_screen.h"
 #include "cli/s3_options.h"
-#include "cli/trace_options.h"
 #include "cli/workload_options.h"
 #include "datagen/datasize.h"
 #include "load/loader.h"
@@ -30,42 +26,6 @@
 
 /* A wait for other ranks that lasts longer is reported. */
 #define STALL_SECONDS 30.0
-
-struct cmd_run_arguments {
-	struct cli_where where;
-	const char *workload, *data, *results;
-	char **overrides;
-	size_t nr_overrides;
-	uint64_t accelerators;
-	unsigned runs;
-	struct cli_layout layout;
-	struct cli_listen listen;
-	struct cli_trace traces;
-	struct shoal_load_options load;
-	bool resume, force, dry_run, drop, json;
-};
-
-struct cmd_run_state {
-	struct cmd_run_arguments a;
-	struct comm *comm;
-	const struct comm_place *place;
-	int rank; /* for the loader's thread, which may outlive the comm */
-	struct workload *workload;
-	struct run_data data;
-	struct run_result result;
-	struct run_screen screen;
-	struct trace *trace;     /* records the reads, or NULL */
-	struct layout tree;      /* if the layout is mlpstorage's */
-	char leaf[RUN_PATH_MAX]; /* leaf in the tree, which then replaces --results */
-	uint64_t began;
-	bool loaded;    /* a loader may remain that waits for reads: do not clean up */
-	int lock;       /* lock of the results folder, on rank 0; otherwise -1 */
-	unsigned made;  /* rank 0: how many folders of the path --results were missing */
-	bool kept;      /* rank 0: a resumed run has its catalogs in the results folder */
-	bool unwritten; /* it ran to its end, or was stopped, but results could not be written */
-	bool misused;   /* an option does not fit the catalog, or an override is wrong */
-	bool misspelt;  /* an override is wrong */
-};
 
 /* ---- Options ---- */
 
@@ -136,14 +96,6 @@ static void show_words(void *self, const char *words)
 }
 
 static void cmd_run_show_warning(void *self, const char *words)
-{
-	struct cmd_run_state *c = self;
-
-	if (c->place->rank == 0)
-		cli_warn("run", "%s", words);
-}
-
-static void warn_of_rule(void *self, const char *words)
 {
 	struct cmd_run_state *c = self;
 
@@ -273,7 +225,7 @@ static int note_size(struct cmd_run_state *c, struct shoal_err *err)
 				       .accelerators = (uint64_t)c->place->size * c->a.accelerators,
 				       .data = c->a.load.store ? c->a.load.store : c->data.root,
 				       .results = c->a.results,
-				       .warn = warn_of_rule,
+				       .warn = cmd_run_show_warning,
 				       .self = c };
 
 	return is_synthetic(&c->a) ? 0 : run_begin_check_size(&size, err);
@@ -335,28 +287,6 @@ static int run_steps(struct cmd_run_state *c, struct shoal_err *err)
 	return run_execute(&o, &c->result, err);
 }
 
-/* Rank 0: print the table, or the JSON. */
-static int print(const struct cmd_run_state *c)
-{
-	/* mpirun gives rank 0 a terminal of its own, whatever its output is. */
-	bool terminal = c->place->size == 1 && isatty(STDOUT_FILENO);
-	size_t window = terminal ? cli_columns(STDOUT_FILENO) : 0;
-	struct shoal_err err = { "" };
-	char *words = NULL;
-	int rc = c->a.json ? report_summary_text(&c->result, &words, &err)
-			   : report_table_text(&c->result, terminal && cli_wants_colour(), window,
-					       &words, &err);
-
-	if (rc < 0)
-		return cli_fail("run", "%s", cli_words("run", &err));
-	if (terminal && !c->a.json)
-		cli_put_lines(stdout, words, CLI_LABEL_COLUMNS);
-	else
-		fputs(words, stdout);
-	free(words);
-	return CLI_OK;
-}
-
 /*
  * Every rank writes its own files, from its step log; then rank 0 writes the summary. In an
  * interrupted run the summary comes first: launchers kill all ranks a few seconds after the signal.
@@ -371,7 +301,7 @@ static int write_results(struct cmd_run_state *c, struct shoal_err *err)
 	if (c->place->rank == 0 && c->result.partial) {
 		rc = report_summary_write(&c->result, c->a.results, err);
 		run_screen_clear(&c->screen);
-		print(c);
+		cmd_run_print(c);
 		cli_flush_output();
 	}
 	if (rc == 0)
@@ -570,96 +500,7 @@ static int cmd_run_again(struct cmd_run_state *c, struct shoal_err *err)
 	return cmd_run_agree(c, rc, err);
 }
 
-/* ---- Telling ---- */
-
-/* Rank 0, after a failure: completed parts are kept and shown, marked as partial. */
-static void keep_what_is_there(struct cmd_run_state *c, struct shoal_err *why)
-{
-	size_t nr = c->result.nr_phases;
-	struct shoal_err err = { "" };
-
-	if (nr == 0)
-		return;
-	c->result.partial = true;
-	snprintf(c->result.why_partial, sizeof(c->result.why_partial), "%s", cli_words("run", why));
-	print(c);
-	if (report_summary_write(&c->result, c->a.results, &err) == 0)
-		cli_fail("run", "%zu finished epoch%s in '%s/summary.json', marked as partial", nr,
-			 nr == 1 ? " is" : "s are", c->a.results);
-}
-
-static int cmd_run_print_failure(struct cmd_run_state *c, int rc, struct shoal_err *err)
-{
-	char rank[32] = "";
-
-	if (c->place->rank > 0)
-		return c->misused ? CLI_USAGE : CLI_FAILED;
-	if (c->place->size > 1 && rc != -EREMOTEIO)
-		snprintf(rank, sizeof(rank), "rank %d: ", c->place->rank);
-	if (c->unwritten) {
-		if (!c->result.partial) /* otherwise it was printed first */
-			print(c);
-		return cli_fail(
-			"run",
-			"%s, but the results were not written: %s%s; free some space, then %s",
-			c->result.partial ? "interrupted" : "the run is complete", rank,
-			cli_words("run", err),
-			c->leaf[0]          ? "run it again"
-			: c->result.partial ? "continue with --resume"
-					    : "write them with --resume");
-	}
-	if (rc == -ECANCELED && c->result.begun)
-		cli_fail("run", "interrupted, and not all ranks came to the end of the step; %s",
-			 c->leaf[0] ? "run it again" : "continue with --resume");
-	else if (rc == -ECANCELED)
-		cli_fail("run", "interrupted before the first step: nothing was measured");
-	else
-		(c->misspelt ? cli_usage : cli_fail)("run", "%s%s", rank, cli_words("run", err));
-	keep_what_is_there(c, err);
-	return c->misused ? CLI_USAGE : CLI_FAILED;
-}
-
-/* Skipped samples are named here, too: the table may have gone to a file. */
-static void say_not_once(const struct run_result *r)
-{
-	uint64_t nr = run_result_errors(r);
-
-	for (size_t i = 0; i < r->nr_errors; i++)
-		cli_fail("run", "%s", r->errors[i]);
-	if (nr > 0)
-		cli_fail("run",
-			 "not every sample was read exactly once: %" PRIu64 " could not be read",
-			 nr);
-	else
-		cli_fail("run", "not every sample was read exactly once");
-}
-
-/* The other ranks end with 0: launchers report each process that does not. */
-static int cmd_run_report(struct cmd_run_state *c)
-{
-	const struct run_result *r = &c->result;
-	int status;
-
-	if (c->place->rank > 0)
-		return CLI_OK;
-	if (r->partial)
-		return cli_fail("run", "interrupted: '%s/summary.json' is partial; %s",
-				c->a.results,
-				c->leaf[0] ? "remove that directory before the tree is checked"
-					   : "continue with --resume");
-	status = print(c);
-	if (!run_result_audited(r)) {
-		say_not_once(r);
-		return CLI_FAILED;
-	}
-	if (r->train.meets)
-		return status;
-	if (!run_result_measured(r))
-		return cli_fail("run", "AU is unknown: all steps of an epoch are excluded "
-				       "(output.metric.exclude_start_steps, exclude_end_steps)");
-	return cli_fail("run", "AU is %.2f %%, below the workload's target of %.0f %%", r->train.au,
-			r->workload->au * 100.0);
-}
+/* ---- The whole ---- */
 
 static int cmd_run_finish(struct cmd_run_state *c, int rc, int status)
 {
