@@ -8,8 +8,11 @@
 #include "base/results.h"
 
 #define MARK_OF_OPLOG "\211SHOPL\r\n"               /* the first bytes of a log of operations */
-#define MARK_OF_TRACE "displayTimeUnit"             /* the first key of a trace */
-#define MARK_OF_PAGE  "<title>Shoal report</title>" /* in the first kilobyte of a page */
+#define MARK_OF_TRACE "one_read_in"                 /* a key near the beginning of a trace */
+#define MARK_OF_PAGE  "<title>Shoal report</title>" /* the same of a page */
+
+/* A trace or a page has its mark within so many bytes. */
+#define MARK_WITHIN 1024u
 
 /*
  * How their names must end inside of a folder with data: no listing reads other files to find out

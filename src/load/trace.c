@@ -234,7 +234,7 @@ static int open_pools(struct trace *t, struct shoal_err *err)
 static int keep_foreign(const char *path, const char *what, const void *mark, size_t len,
 			struct shoal_err *err)
 {
-	char head[64];
+	char head[MARK_WITHIN];
 	ssize_t got = 0;
 	struct stat st;
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -461,12 +461,12 @@ static void begin_trace(struct trace_gather *g, const struct trace *t, uint64_t 
 {
 	g->j = (struct json){ .put = json_put_out, .self = &g->out, .lines = 2 };
 	json_open_object(&g->j, NULL);
-	json_string(&g->j, MARK_OF_TRACE, "ms");
+	json_string(&g->j, "displayTimeUnit", "ms"); /* other programs write that, too */
 	json_open_object(&g->j, "otherData");
+	json_u64(&g->j, MARK_OF_TRACE, t->pools[TRACE_READ].every);
 	json_string(&g->j, "version", shoal_version());
 	json_string(&g->j, "root", t->root);
 	json_u64(&g->j, "reads", reads);
-	json_u64(&g->j, "one_read_in", t->pools[TRACE_READ].every);
 	json_u64(&g->j, "started_ns", t->head.started);
 	json_close_object(&g->j);
 	json_open_array(&g->j, "traceEvents");

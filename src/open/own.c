@@ -8,9 +8,6 @@
 #include "catalog/catalog_format.h"
 #include "catalog/sidecar_format.h"
 
-/* A trace or a page has its mark within so many bytes. */
-#define HEAD_MAX 1024u
-
 #define MAGIC_LEN (sizeof(CAT_MAGIC) - 1)
 
 _Static_assert(sizeof(CAT_MAGIC) == sizeof(SIDE_MAGIC) &&
@@ -39,7 +36,7 @@ static bool own_has_magic(struct store *store, const char *name)
 
 static bool own_has_mark(struct store *store, const char *name, const char *mark)
 {
-	char head[HEAD_MAX];
+	char head[MARK_WITHIN];
 	int64_t got = store_read(store, name, 0, head, sizeof(head), NULL);
 
 	return got > 0 && memmem(head, (size_t)got, mark, strlen(mark));

@@ -224,7 +224,7 @@ def test_results_and_catalogs_inside_the_data_are_no_foreign_files_to_datagen(sh
     shoal.good("datagen", "retinanet_b200", "--data", data, "--resume", "-q", *RUN)
 
 
-def test_files_with_the_names_of_results_are_data_without_a_mark_of_shoal(shoal, results, tmp_path):
+def test_files_with_the_names_of_results_are_data_without_a_mark_of_shoal(shoal, results, fails, tmp_path):
     """All of them: the mark is moved away, or another program's."""
     data, names = results
     run = data / "r" / "run"
@@ -241,11 +241,15 @@ def test_files_with_the_names_of_results_are_data_without_a_mark_of_shoal(shoal,
         (run / name).parent.mkdir(exist_ok=True)
         (run / name).write_text("{}")
     (data / "trace.json").write_text('{"name": "of another program"}')
+    profile = '{"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": []}'  # as that of PyTorch
+    (data / "w0.pt.trace.json").write_text(profile)
     (data / "x.oplog").write_text("text")
     (data / "report.html").write_text("<title>Report</title>")
     mine = [b"r/run/" + name for name in (b"images.json", b"config.yml", b"series.x", b"0_output.jsonl", b"own.html", b"sub/summary.json",
                                           b"jobs/1.json")]
-    assert lines(shoal.good("list", data)) == sorted(names + mine + [b"trace.json", b"x.oplog", b"report.html"])
+    assert lines(shoal.good("list", data)) == sorted(names + mine + [b"trace.json", b"w0.pt.trace.json", b"x.oplog", b"report.html"])
+    fails(shoal("read", tmp_path / "c.cat", "-q", "--trace", data / "w0.pt.trace.json"), 1, "exists and is not a trace")
+    assert (data / "w0.pt.trace.json").read_text() == profile
 
 
 def test_what_an_interrupted_run_leaves_inside_the_data_is_never_listed(shoal, tmp_path):

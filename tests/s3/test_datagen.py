@@ -41,7 +41,7 @@ def test_logs_traces_and_pages_in_a_bucket_are_never_listed_and_results_cost_no_
     data = [b"a.json", b"begin.json", b"plan.json", b"series.0", b"summary.json", b"x.oplog"]
     server.objects.update({(b"bucket", b"d/" + name): b'{"command": "read", "version": "1"}' for name in data})
     server.objects[b"bucket", b"d/reads.oplog"] = b"\x89SHOPL\r\n" + bytes(56)
-    server.objects[b"bucket", b"d/my-trace.json"] = b'{"displayTimeUnit": "ms"}'
+    server.objects[b"bucket", b"d/my-trace.json"] = b'{"displayTimeUnit": "ms", "otherData": {"one_read_in": 16}}'
     server.objects[b"bucket", b"d/report.html"] = b"<!DOCTYPE html>\n<title>Shoal report</title>"
     server.log.clear()
     assert client.shoal("list", "s3://bucket/d").stdout.split() == data
