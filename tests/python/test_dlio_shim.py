@@ -253,6 +253,34 @@ def test_a_message_of_shoal_names_the_workload_and_no_file_that_is_gone(command,
     assert "/uneven.yaml" not in done.stderr + done.stdout
 
 
+@pytest.mark.parametrize("content, words", [(b"\xff\xfe", "it is not text in UTF-8"), (b"[1]", "it is not a mapping"), (b"a: [1", "it is not YAML"),
+                                            (b"model: " + b"{a: " * 3000 + b"1" + b"}" * 3000, "it is nested too deeply")])
+def test_a_workload_that_cannot_be_read_is_refused_by_its_path(command, conf, tmp_path, content, words):
+    (conf / "workload" / "odd.yaml").write_bytes(content)
+    done = start(command, "--config-dir=%s workload=odd hydra.run.dir=%s" % (conf, tmp_path / "run"))
+    assert done.returncode == 2 and "odd.yaml: " + words in done.stderr and done.stderr.count("\n") == 1 and os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told_in_a_sentence(command, conf, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = start(command, BASE.format(conf=conf, out=tmp_path / "file"))
+    assert done.returncode == 1 and done.stderr == "dlio_benchmark (Shoal): %s/.hydra: Not a directory\n" % (tmp_path / "file")
+
+
+def test_a_run_whose_output_is_closed_ends_and_is_no_success(command, conf, tmp_path):
+    """As of `dlio_benchmark ... | head -1`."""
+    line = fill(RECORDED[1], conf, tmp_path, tmp_path / "run", model="retinanet", kind="b200", files=8) + " " + SMALL.format(samples=1)
+    line += " ++workload.workflow.generate_data=True ++workload.dataset.skip_listing=False ++workload.train.computation_time=0.3"
+    process = subprocess.Popen([command, *line.split()], env={**os.environ, "SHOAL": os.path.abspath(shutil.which(SHOAL))},
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert any("Starting epoch 1" in printed for printed in process.stdout)
+    process.stdout.close()
+    said = process.stderr.read()
+    assert process.wait(60) == 1 and "Traceback" not in said and "Broken pipe" in said, said
+    summary = tmp_path / "run" / "summary.json"
+    assert not summary.exists() or json.loads(summary.read_text())["metric"]["train_au_meet_expectation"] == "fail"
+
+
 @pytest.mark.parametrize("given", ["/none/shoal", "shoal-that-is-not-there"])
 def test_a_missing_command_is_refused_by_its_name(command, conf, tmp_path, given):
     done = start(command, BASE.format(conf=conf, out=tmp_path / "run"), where=tmp_path, SHOAL=given)

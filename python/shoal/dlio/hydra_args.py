@@ -120,6 +120,10 @@ def _load(path):
             content = _yaml().load(file, _loader())
     except OSError as e:
         refuse(path, e.strerror)
+    except UnicodeDecodeError:
+        refuse(path, "it is not text in UTF-8")
+    except RecursionError:
+        refuse(path, "it is nested too deeply")
     except _yaml().YAMLError as e:
         refuse(path, "it is not YAML: %s" % " ".join(str(e).split()))
     if not isinstance(content or {}, dict):

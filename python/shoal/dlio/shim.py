@@ -364,6 +364,10 @@ def _run_child(command, folder, environment, show=None):
             elif now["progress"] == "run" and "step" in now:
                 show(now)
         return child.wait()
+    except BaseException:  # dlio.log or the output cannot be written: nothing goes on unseen
+        child.terminate()
+        child.wait()
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -435,17 +439,29 @@ def install(folder):
     return path
 
 
+def _say(words):
+    """Once per host: what is missing may be missing on one of them."""
+    if _number(_LOCAL, rank()) == 0:
+        words = "dlio_benchmark (Shoal): %s%s" % ("" if rank() == 0 else "host %s: " % socket.gethostname(), words)
+        print("".join(c if c.isprintable() else repr(c)[1:-1] for c in words), file=sys.stderr)
+
+
 def main(argv, program=None):
     global _noted
     _noted = program
     try:
         return run(argv)
     except Error as e:
-        # Once per host: what is missing may be missing on one of them.
-        if _number(_LOCAL, rank()) == 0:
-            words = "dlio_benchmark (Shoal): %s%s" % ("" if rank() == 0 else "host %s: " % socket.gethostname(), e)
-            print("".join(c if c.isprintable() else repr(c)[1:-1] for c in words), file=sys.stderr)
+        _say(e)
         return 2
+    except RecursionError:
+        _say("the arguments are nested too deeply")
+        return 2
+    except OSError as e:
+        if isinstance(e, BrokenPipeError):  # Python would try to write the rest at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say("%s: %s" % (e.filename, e.strerror) if e.filename else "cannot write dlio.log or its output: %s" % e.strerror)
+        return 1
 
 
 if __name__ == "__main__":
