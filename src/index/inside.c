@@ -392,7 +392,7 @@ static int inside_start_threads(struct inside_crew *c, unsigned nr)
 {
 	while (c->nr_started < nr) {
 		if (thread_start(&c->thread[c->nr_started], inside_work, c) < 0) {
-			c->nr_threads = nr = c->nr_started; /* fewer are enough */
+			c->nr_threads = c->nr_started; /* fewer are enough */
 			break;
 		}
 		pthread_mutex_lock(&c->lock);
