@@ -261,17 +261,20 @@ int shoal_reader_read(struct shoal_reader *r, const struct shoal_read *reads, si
 /*
  * All of them with one descriptor. Up to @in_flight ranges ahead are announced to the kernel, so
  * that the device reads them at the same time. Threads would cost more than most ranges, if these
- * are cached.
+ * are cached. Of several ranges the kernel is told that nothing else will be read: otherwise it
+ * reads ahead what lies between them.
  */
 static int ranges_of_file(const struct shoal_reader *r, const char *name,
 			  const struct shoal_range *ranges, size_t nr, unsigned in_flight,
 			  struct shoal_err *err)
 {
 	int fd = store_posix_open_file(store_posix_of(r->store), name, 0), rc = 0;
-	size_t told = 1;
+	size_t told = nr > 1 && in_flight > 1 ? 0 : 1;
 
 	if (fd < 0)
 		return err_set_errno(err, fd, "cannot open '%.512s'", name);
+	if (nr > 1)
+		(void)!posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
 	for (size_t i = 0; i < nr && rc == 0; i++) {
 		for (; told < nr && told < i + in_flight; told++)
 			(void)!posix_fadvise(fd, (off_t)ranges[told].off, (off_t)ranges[told].len,

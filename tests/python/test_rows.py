@@ -186,7 +186,10 @@ def test_workers_deliver_the_same_batches(tmp_path, start):
 
 @pytest.mark.parametrize("ranges, gap, want", [
     ([], 0, []), ([(4, 6)], 0, [(4, 6)]), ([(10, 5), (4, 6)], 0, [(4, 11)]), ([(0, 4), (5, 1)], 0, [(0, 4), (5, 1)]),
-    ([(0, 4), (5, 1)], 1, [(0, 6)]), ([(0, 10), (2, 3)], 0, [(0, 10)]),
+    ([(0, 4), (5, 1)], 1, [(0, 6)]), ([(0, 10), (2, 3)], 0, [(0, 10)]), ([(0, 10), (2, 3), (9, 2)], 0, [(0, 11)]),
+    # What is read in vain is at most a quarter of the bytes, and the nearest are joined first, or they are near.
+    ([(0, 40000), (60000, 40000), (118000, 40000)], 32768, [(0, 40000), (60000, 98000)]), ([(0, 10), (15, 5)], 9, [(0, 20)]),
+    ([(0, 10), (16394, 10), (32789, 10)], 32768, [(0, 16404), (32789, 10)]),
 ])
 def test_ranges_with_a_small_gap_are_one_read(ranges, gap, want):
     assert merged(ranges, gap) == want

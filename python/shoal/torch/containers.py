@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import io
+import itertools
 import math
 import os
 import struct
@@ -21,7 +22,10 @@ from .footers import Footers
 FOOTER_BYTES = 64 << 20  # of parsed footers per process: of dlrm one has 3 MB, of most datasets some kilobytes
 TAIL = 64 << 10  # read at once from the end of a file: most footers
 _FOOTERS = threading.Lock()  # around the footers of all datasets: threads may decode groups
-GAP = 16 << 10  # the most bytes between two columns that are read and dropped rather than skipped: docs/design/load.md
+# The most bytes between two columns that are read and dropped rather than skipped, of files and of objects: docs/design/load.md
+GAP, GAP_OF_OBJECTS = 32 << 10, 96 << 10
+NEAR = 16 << 10  # always read: pyarrow asks for ranges with up to 8 KiB between them at once
+SPARE = 4  # others, all together: up to a quarter of the bytes of the columns
 
 
 def members(data: Any) -> Dict[str, bytes]:
@@ -72,13 +76,14 @@ class _Parts(io.RawIOBase):
     def size(self) -> int:
         return self._size
 
-    def read(self, n: int = -1) -> bytes:
+    def read(self, n: int = -1) -> Any:
+        """Without a copy, which would cost half as much as decoding."""
         for offset, data in self._parts:
             start = self._at - offset
             if 0 <= start <= len(data) and (n < 0 or start + n <= len(data)):
                 end = len(data) if n < 0 else start + n
                 self._at = offset + end
-                return bytes(data[start:end])
+                return data[start:end]
         raise OSError("bytes %d to %d were not read" % (self._at, self._at + n))
 
 
@@ -95,12 +100,19 @@ def _leaves(kind: Any) -> int:
 
 
 def merged(ranges: Iterable[Tuple[int, int]], gap: int = GAP) -> List[Tuple[int, int]]:
-    """(offset, length) of as few reads as pay: ranges with at most `gap` bytes between them are one."""
+    """(offset, length) of as few reads as pay: ranges with at most `gap` bytes between them are one, the nearest
+    first, while what is read in vain is little of what is wanted, or they are near.
+    """
+    ordered = sorted(ranges)
+    spare = sum(length for _, length in ordered) // SPARE
+    ends = itertools.accumulate((offset + length for offset, length in ordered), max)
+    between = sorted((max(0, offset - end), at) for at, (end, (offset, _)) in enumerate(zip(ends, ordered[1:]), 1))
+    joined = {at for (more, at), total in zip(between, itertools.accumulate(more for more, _ in between)) if more <= gap and (more <= NEAR or total <= spare)}
     found: List[Tuple[int, int]] = []
-    for offset, length in sorted(ranges):
-        if found and offset <= found[-1][0] + found[-1][1] + gap:
-            start = found[-1][0]
-            found[-1] = start, max(found[-1][0] + found[-1][1], offset + length) - start
+    for at, (offset, length) in enumerate(ordered):
+        if at in joined:
+            start, before = found[-1]
+            found[-1] = start, max(start + before, offset + length) - start
         else:
             found.append((offset, length))
     return found
@@ -258,7 +270,7 @@ class ShoalTables(ShoalDataset):
             if footer.arrow or not footer.known:
                 found += super().read([sample])
                 continue
-            pairs = merged(footer.ranges(index, self.columns))
+            pairs = merged(footer.ranges(index, self.columns), GAP_OF_OBJECTS if self._remote else GAP)
             found.append(list(zip((offset for offset, _ in pairs), self._ranges(file, pairs))))
             if self._reads is not None:
                 self._reads.note(1)
@@ -280,7 +292,8 @@ class ShoalTables(ShoalDataset):
             source = _Parts(data if isinstance(data, list) else [(offset, data)], footer.size)
             # pre_buffer: pyarrow takes the chunks at once, not one by one, which costs a third of the time.
             group = pyarrow.parquet.ParquetFile(source, metadata=footer.metadata, pre_buffer=True)
-            table = group.read_row_group(index, columns=self.columns)
+            # Threads of pyarrow cost half as much again, and workers have cores of their own.
+            table = group.read_row_group(index, columns=self.columns, use_threads=torch.utils.data.get_worker_info() is None)
         return table if self.columns is None else table.select(self.columns)
 
     def _finish(self, data: Any, i: Any) -> Any:
