@@ -13,7 +13,7 @@ import random
 import shutil
 import subprocess
 
-from common import M, Failed, run, run_measured, say, table
+from common import M, Failed, Usage, run, run_measured, say, table
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = "/usr/bin/python3"  # the one with torch
@@ -41,6 +41,15 @@ workflow: {generate_data: true}
 dataset: {format: tar, num_files_train: %d, num_samples_per_file: %d, record_length_bytes: 100000}
 """
 
+# What a script took from start() on, as its last line: without the start of Python, and of torch.
+CLOCK = """
+import os, time
+def now():
+    used = os.times()  # with the workers that have ended
+    return time.monotonic(), used.user + used.system + used.children_user + used.children_system
+def took(since):
+    print(*(after - before for after, before in zip(now(), since)))
+"""
 READ_METADATA = """
 import sys, multiprocessing
 import pyarrow.parquet as pq
@@ -65,41 +74,51 @@ def one(place):
 with concurrent.futures.ThreadPoolExecutor(int(sys.argv[2])) as pool:
     print(sum(pool.map(one, places)))
 """
-PYARROW_GROUPS = """
+PYARROW_GROUPS = CLOCK + """
 import sys, random, pyarrow as pa, pyarrow.parquet as pq
 pa.set_io_thread_count(int(sys.argv[2]))
+start = now()
 columns = sys.argv[3].split(",") if len(sys.argv) > 3 else None
 files = [pq.ParquetFile(p, pre_buffer=True) for p in open(sys.argv[1]).read().split("\\n")[:-1]]
 groups = [(f, g) for f in files for g in range(f.num_row_groups)]
 random.Random(1).shuffle(groups)
 print(sum(f.read_row_group(g, columns=columns).num_rows for f, g in groups))
+took(start)
 """
-PYARROW_DATASET = """
+PYARROW_DATASET = CLOCK + """
 import sys, pyarrow.dataset as ds
+start = now()
 d = ds.dataset(open(sys.argv[1]).read().split("\\n")[:-1], format="parquet")
 print(sum(b.num_rows for b in d.to_batches(columns=sys.argv[2].split(",") if len(sys.argv) > 2 else None)))
+took(start)
 """
-SHOAL_TABLES = """
+SHOAL_TABLES = CLOCK + """
 import sys, torch
 from shoal.torch import ShoalTables, ShoalBatchSampler
+import pyarrow.parquet
 if __name__ == "__main__":
+    start = now()
     columns = sys.argv[3].split(",") if len(sys.argv) > 3 and sys.argv[3] else None
     tables = ShoalTables(sys.argv[1], lambda t: t.num_rows, columns=columns)
     loader = torch.utils.data.DataLoader(tables, batch_sampler=ShoalBatchSampler(tables, batch_size=2), collate_fn=sum,
                                          num_workers=int(sys.argv[2]))
     print(sum(loader))
+    took(start)
 """
-COLUMN_BYTES = """
+COLUMN_BYTES = CLOCK + """
 import sys
 from shoal.torch import ShoalTables
+import pyarrow.parquet
+start = now()
 t = ShoalTables(sys.argv[1], columns=sys.argv[2].split(",") if sys.argv[2] else None)
-nr = held = 0
+nr = 0
 for i in range(len(t)):
     for data in t.read([i]):
         nr += sum(len(d) for _, d in data) if isinstance(data, list) else len(data)
-    file, group = t.catalog.locate(i)
-    held += sum(length for _, length in t._footer(file).ranges(group, t.columns)) if t.columns else 0
-print(nr, held)
+stop = now()
+places = [t.catalog.locate(i) for i in range(len(t))]
+print(nr, sum(length for file, group in places for _, length in t._footer(file).ranges(group, t.columns)) if t.columns else 0)
+print(*(after - before for after, before in zip(stop, start)))
 """
 S3DLIO_GROUPS = """
 import sys, s3dlio
@@ -193,8 +212,9 @@ class Containers:
         env = {"PYTHONPATH": os.pathsep.join([os.path.join(self.build, "python"), packages])}
         return [PYTHON, "-c", code, *map(str, arguments)], env
 
-    def take(self, ways, paths=None):
-        """Best of the tries of each way, {name: Usage}; files are dropped from memory before each."""
+    def take(self, ways, paths=None, inside=False):
+        """Best of the tries of each way, {name: Usage}; files are dropped from memory before each. With @inside by what the script
+        itself printed last."""
         found = {}
         for attempt in range(self.mode.tries):
             for name, (argv, env) in list(ways.items()) if attempt % 2 == 0 else reversed(list(ways.items())):
@@ -202,7 +222,11 @@ class Containers:
                 if paths:
                     self.drop(paths)
                 try:
-                    used = run_measured(argv, env=env, limit=TIME_LIMIT)
+                    if inside:
+                        words = run(argv, env=dict(os.environ, **(env or {})), timeout=TIME_LIMIT).split()
+                        used = Usage(float(words[-2]), float(words[-1]), 0)
+                    else:
+                        used = run_measured(argv, env=env, limit=TIME_LIMIT)
                 except Failed as error:
                     if name.startswith("shoal"):
                         raise
@@ -319,11 +343,11 @@ class Containers:
 
     def decoded(self, name, catalog, listed, paths, size):
         took = self.take({"shoal, 2 workers": self.python(SHOAL_TABLES, catalog, 2),
-                          "pyarrow.dataset": self.python(PYARROW_DATASET, listed)}, paths)
+                          "pyarrow.dataset": self.python(PYARROW_DATASET, listed)}, paths, inside=True)
         if "pyarrow.dataset" in took:
             self.results.judge("containers", name + ", decoded, times pyarrow.dataset", len(paths),
                                took["pyarrow.dataset"].wall / took["shoal, 2 workers"].wall, "x", 1, True)
-        table("Decoding %s with pyarrow; of shoal in a random order, with the start of torch" % name, ["", "MB/s", "CPU s"],
+        table("Decoding %s with pyarrow; of shoal in a random order" % name, ["", "MB/s", "CPU s"],
               [[way, size / M / used.wall, used.cpu] for way, used in took.items()])
 
     def columns(self, catalog, listed, paths):
@@ -331,11 +355,11 @@ class Containers:
                  147, 154, 155, 158, 160, 162, 169, 180, 186, 189, 195]  # those that MLPerf's dlrm reads
         names = ",".join("feature_%03d" % i for i in names)
         argv, env = self.python(COLUMN_BYTES, catalog, names)
-        read, held = map(int, run(argv, env=dict(os.environ, **env)).split())
+        read, held = map(int, run(argv, env=dict(os.environ, **env)).split()[:2])
         took = self.take({"shoal, 40 of 200 columns": self.python(COLUMN_BYTES, catalog, names),
                           "shoal, whole groups": self.python(COLUMN_BYTES, catalog, ""),
                           "pyarrow, 40 columns, decoded": self.python(PYARROW_GROUPS, listed, IN_FLIGHT, names),
-                          "shoal, 40 columns, decoded": self.python(SHOAL_TABLES, catalog, 0, names)}, paths)
+                          "shoal, 40 columns, decoded": self.python(SHOAL_TABLES, catalog, 0, names)}, paths, inside=True)
         self.results.judge("containers", "bytes read per byte of 40 columns", len(paths), read / held, "x", 1.3)
         self.results.judge("containers", "40 columns, time of whole groups", len(paths),
                            took["shoal, 40 of 200 columns"].wall / took["shoal, whole groups"].wall, "", 1)
