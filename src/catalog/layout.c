@@ -20,7 +20,10 @@ void cat_layout_clear(struct cat_layout *l)
 	if (l->fd >= 0)
 		close(l->fd);
 	XXH3_freeState(l->hash);
+	if (runs.cap > CAT_LAYOUT_MEMORY) /* see spill_runs() */
+		buf_release(&runs);
 	buf_clear(&runs);
+	runs.max = CAT_LAYOUT_MEMORY;
 	*l = (struct cat_layout){ .runs = runs, .tmp_dir = l->tmp_dir, .fd = -1 };
 }
 
@@ -34,7 +37,8 @@ void cat_layout_release(struct cat_layout *l)
 
 static int layout_open_file(struct cat_layout *l)
 {
-	l->hash = XXH3_createState();
+	if (!l->hash)
+		l->hash = XXH3_createState();
 	if (!l->hash)
 		return -ENOMEM;
 	XXH3_128bits_reset(l->hash);
@@ -42,13 +46,21 @@ static int layout_open_file(struct cat_layout *l)
 	return l->fd < 0 ? l->fd : 0;
 }
 
-/* Move the buffer's bytes to the file. */
+/*
+ * Move the buffer's bytes to the file. There may be a layout for each of thousands of files: if no
+ * descriptor is free, the buffer grows instead, until one is.
+ */
 static void spill_runs(struct cat_layout *l)
 {
 	struct buf *b = &l->runs;
 
 	if (l->fd < 0)
 		b->rc = layout_open_file(l);
+	if (b->rc == -EMFILE || b->rc == -ENFILE) {
+		b->max += CAT_LAYOUT_MEMORY;
+		b->rc = 0;
+		return;
+	}
 	if (b->rc == 0)
 		b->rc = pwrite_all(l->fd, b->data, b->len, l->nr_spilled);
 	if (b->rc < 0)
@@ -62,7 +74,7 @@ static void end_run(struct cat_layout *l)
 {
 	if (l->last.nr == 0 || l->runs.rc < 0)
 		return;
-	if (l->runs.len > CAT_LAYOUT_MEMORY - RUN_MAX)
+	if (l->runs.len > l->runs.max - RUN_MAX)
 		spill_runs(l);
 	buf_varint(&l->runs, l->last.nr);
 	buf_varint(&l->runs, l->last.gap);

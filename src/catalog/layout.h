@@ -3,7 +3,7 @@
  *
  * A layout is made by one thread at a time, any thread. Equal extents in succession take a few
  * bytes together, others 4 to 6 each. What exceeds CAT_LAYOUT_MEMORY goes to a temporary file, so a
- * file may have any number of samples.
+ * file may have any number of samples; it stays in memory while no descriptor is free.
  */
 #ifndef SHOAL_CATALOG_LAYOUT_H
 #define SHOAL_CATALOG_LAYOUT_H

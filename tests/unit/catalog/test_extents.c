@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "catalog/catalog.h"
@@ -363,6 +364,33 @@ static void a_layout_that_finds_no_temporary_directory_fails(void **state)
 	cat_layout_release(&l);
 }
 
+static void a_layout_stays_in_memory_while_no_descriptor_is_free(void **state)
+{
+	struct cat_layout a = CAT_LAYOUT_EMPTY, b = CAT_LAYOUT_EMPTY;
+	uint64_t hash[2], other[2];
+	struct runs seen = { 0 };
+	struct rlimit before, none;
+
+	(void)state;
+	assert_int_equal(add_many(&a, MANY), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(add_many(&b, MANY), 0);
+	assert_int_equal(b.nr_spilled, 0);
+	cat_layout_hash(&a, hash);
+	cat_layout_hash(&b, other);
+	assert_memory_equal(hash, other, sizeof(hash));
+	assert_int_equal(cat_layout_each(&b, check_run, &seen), 0);
+	assert_int_equal(seen.nr, MANY);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(add_many(&b, MANY), 0); /* again to a file, and the memory is free */
+	assert_true(b.nr_spilled > 0 && b.runs.cap <= CAT_LAYOUT_MEMORY);
+	cat_layout_release(&a);
+	cat_layout_release(&b);
+}
+
 static void a_part_without_extents_does_not_fit(void **state)
 {
 	struct shoal_writer_options o = { .root = TEST_ROOT, .sizes = true, .extents = true };
@@ -391,6 +419,7 @@ int main(void)
 		cmocka_unit_test(no_damage_leads_outside_a_file),
 		cmocka_unit_test(a_layout_larger_than_its_memory_is_in_a_file),
 		cmocka_unit_test(a_layout_that_finds_no_temporary_directory_fails),
+		cmocka_unit_test(a_layout_stays_in_memory_while_no_descriptor_is_free),
 		cmocka_unit_test(rare_values_cost_no_bits_of_the_others),
 		cmocka_unit_test(a_part_without_extents_does_not_fit),
 	};
