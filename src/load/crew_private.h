@@ -107,7 +107,9 @@ static inline uint64_t crew_busy_from(uint64_t was_busy, uint64_t now)
 
 static inline uint64_t crew_busy(uint64_t busy, uint64_t now)
 {
-	return ((busy >> 1) + (busy & 1 ? now : 0)) & UINT64_MAX >> 1;
+	uint64_t sum = ((busy >> 1) + (busy & 1 ? now : 0)) & UINT64_MAX >> 1;
+
+	return sum >> 62 ? 0 : sum; /* less than 0: the first period began after @now */
 }
 
 /* Under the lock: wake idle threads for the queued requests. */

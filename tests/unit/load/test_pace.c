@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "help.h"
+#include "load/crew_private.h"
 #include "load/pace.h"
 
 #define PERIOD 10000000u
@@ -207,6 +208,15 @@ static void a_sum_that_is_less_than_before_is_no_long_time(void **state)
 	assert_int_equal(step(&p, &w), 15); /* it would be less if they had no cores */
 }
 
+static void a_thread_is_busy_from_when_it_gets_requests(void **state)
+{
+	(void)state;
+	assert_int_equal(crew_busy(50 << 1, 1000), 50);
+	assert_int_equal(crew_busy(crew_busy_from(50, 100), 120), 70);
+	assert_int_equal(crew_busy(crew_busy_from(0, 100), 120), 20);
+	assert_int_equal(crew_busy(crew_busy_from(0, 100), 90), 0); /* the owner looked before */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -219,6 +229,7 @@ int main(void)
 		cmocka_unit_test(what_was_requested_or_cannot_be_had_is_kept_to),
 		cmocka_unit_test(what_can_be_had_again_is_used_again),
 		cmocka_unit_test(a_sum_that_is_less_than_before_is_no_long_time),
+		cmocka_unit_test(a_thread_is_busy_from_when_it_gets_requests),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
