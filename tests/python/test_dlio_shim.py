@@ -372,6 +372,12 @@ def test_an_installed_dlio_is_not_written_over(tmp_path):
     assert done.returncode == 1 and "is there, and is not Shoal's" in done.stderr and (tmp_path / "dlio_benchmark").read_text() == "#!/bin/sh\n"
 
 
+def test_a_folder_that_the_command_cannot_be_written_to_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = subprocess.run([sys.executable, "-m", "shoal.dlio.shim", "install", str(tmp_path / "file")], stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == "shoal.dlio.shim: %s: File exists\n" % (tmp_path / "file")
+
+
 def begin(command, line):
     """Start it, and return once it has printed that the first epoch begins."""
     process = subprocess.Popen([command, *line.split()], env=dict(os.environ, SHOAL=os.path.abspath(shutil.which(SHOAL))),

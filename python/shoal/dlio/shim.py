@@ -471,3 +471,5 @@ if __name__ == "__main__":
         print("wrote %s; put '%s' first in PATH" % (install(sys.argv[2]), sys.argv[2]))
     except Error as e:
         sys.exit("shoal.dlio.shim: %s" % e)
+    except OSError as e:
+        sys.exit("shoal.dlio.shim: %s: %s" % (e.filename, e.strerror))
