@@ -145,7 +145,8 @@ class Hosts:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(self.shared / "rsh.sock"))
         self.listener.listen()
-        threading.Thread(target=self.serve, daemon=True).start()
+        self.server = threading.Thread(target=self.serve, daemon=True)
+        self.server.start()
 
     def serve(self):
         with contextlib.suppress(OSError):
@@ -196,6 +197,9 @@ class Hosts:
         return path.read_text() if path.exists() else ""
 
     def end(self):
+        # An accept(2) that the kernel restarts after close(2) would take what the next hosts' listener, of the same number, is for.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.server.join()
         self.listener.close()
         for host in self.all:
             host.kill()
