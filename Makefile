@@ -8,6 +8,7 @@ FUZZ    = build-fuzz
 DIST    = dist
 FUZZ_SECONDS = 60
 SECONDS = 3600
+JOBS = 1
 
 SETUP_asan = -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized \
              -Dc_args='-fno-sanitize-recover=all -fno-omit-frame-pointer'
@@ -19,8 +20,8 @@ prefix = $(if $(PREFIX),prefix=$(abspath $(PREFIX)))
 # On a terminal a line that counts, and nothing else.
 ninja = if [ -t 1 ]; then ninja -C $(1) $(2); else ninja -C $(1) --quiet $(2); fi
 
-.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture soak audit lint \
-	format \
+.PHONY: all tested asan tsan check test test-torchdata test-frameworks test-dlio test-types run bench bench-dlio fuzz torture soak audit reproducible \
+	lint format \
 	install uninstall wheel tarball deb clean
 .DELETE_ON_ERROR:
 
@@ -91,9 +92,9 @@ bench-dlio: tested
 	@/usr/bin/python3 bench/dlio.py --build $(BUILD) $(BENCH)
 
 # Calls that fail, signals at random times, and hosts that are lost (as root); goes on from where the last run ended.
-# make torture SECONDS=60 for a first look; docs/reliability.md has its tables.
+# make torture SECONDS=60 for a first look, JOBS=16 to try as many things at a time; docs/reliability.md has its tables.
 torture: tested
-	@PYTHONPATH=$(BUILD)/python $$(tools/python numpy) tools/campaign $(BUILD) --seconds $(SECONDS)
+	@PYTHONPATH=$(BUILD)/python $$(tools/python numpy) tools/campaign $(BUILD) --seconds $(SECONDS) --jobs $(JOBS)
 
 # An hour of everything at once; make soak SECONDS=60 for a first look.
 soak: tested
@@ -103,11 +104,16 @@ soak: tested
 audit: all
 	@tools/audit $(BUILD)
 
+# The wheel built twice, in different directories, is the same.
+reproducible:
+	@tools/install-deps build
+	@tools/try-reproducible $(BUILD)/reproducible
+
 fuzz:
 	@tools/install-deps build test fuzz
 	@CC=clang tools/configure $(FUZZ) -- $(SETUP_fuzz)
 	@$(call ninja,$(FUZZ))
-	@tools/run-fuzzers $(FUZZ) $(FUZZ_SECONDS)
+	@tools/run-fuzzers $(FUZZ) $(FUZZ_SECONDS) --jobs $(JOBS)
 
 lint:
 	@tools/install-deps build test lint

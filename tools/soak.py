@@ -23,6 +23,8 @@ import sys
 import tempfile
 import time
 
+from measured import commit
+
 READER = """
 import sys, shoal
 path, data, steps, keep = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -48,12 +50,6 @@ train: {epochs: 3, computation_time: 0.002}
 metric: {au: 0.0001}
 """
 HUNG = 300  # seconds; only what hangs takes as long
-
-
-def commit():
-    """The last commit of the code."""
-    return subprocess.run(["git", "log", "-1", "--format=%h", "--abbrev=12", "--", "src", "include", "python"], capture_output=True,
-                          text=True, cwd=pathlib.Path(__file__).parent).stdout.strip()
 
 
 def proven(summary):

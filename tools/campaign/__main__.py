@@ -1,19 +1,22 @@
-"""Break things for a while and count what follows: campaign BUILD [--seconds N] [--only KIND] [--keep FILE] [--render PAGE]
+"""Break things for a while and count what follows: campaign BUILD [--seconds N] [--jobs N] [--only KIND] [--keep FILE] [--render PAGE]
 
 Kinds are calls (each call that can fail does once), kills (signals at random times), hosts (hosts that are cut off,
-frozen or killed; needs root), and load. They take turns until the time is over. FILE (default BUILD/campaign.json) keeps the counts
-per commit of the code, and the next run of the same code goes on from there. --render adds them, with fuzz.json and soak.json
+frozen or killed; needs root), and load. They take turns until the time is over, each with as many processes as there are jobs. FILE
+(default BUILD/campaign.json) keeps the counts per commit of the code, and the next run of the same code goes on from there. --render adds them, with fuzz.json and soak.json
 of the builds, to the record beside PAGE (PAGE.json), and writes the record as tables into PAGE. Ends with status 1 if anything hung, crashed, was wrong, or failed without a message.
 """
 import argparse
+import contextlib
 import errno
+import itertools
 import json
+import multiprocessing
 import os
 import pathlib
+import queue
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,19 +27,10 @@ import kills
 import load
 import render
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from measured import commit  # noqa: E402
+
 KINDS = ("calls", "kills", "hosts", "load")
-
-
-def commit():
-    """The last commit of the code, with a + if files differ from it. Where there is no repository, it is told."""
-    if "SHOAL_COMMIT" in os.environ:
-        return os.environ["SHOAL_COMMIT"]
-
-    def git(*words):
-        return subprocess.run(["git", *words, "--", "src", "include", "python"], cwd=ROOT, capture_output=True, text=True).stdout
-
-    return git("log", "-1", "--format=%h", "--abbrev=12").strip() + ("+" if git("status", "--porcelain").strip() else "")
 
 
 class Record:
@@ -47,99 +41,149 @@ class Record:
         self.facts = json.loads(path.read_text()) if path.exists() else {}
         self.now = self.facts.setdefault("commits", {}).setdefault(commit(), {"rows": {}, "next": {}, "faults": []})
         self.now.setdefault("began", time.strftime("%Y-%m-%d %H:%M", time.gmtime()))
+        self.saved = time.monotonic()
 
-    def count(self, kind, name, fault, **more):
+    def count(self, kind, name, fault, slowest=None, seen=None, **more):
         row = self.now["rows"].setdefault(kind, {}).setdefault(name, {"tried": 0})
         for key, by in {"tried": 1, **more, **({fault.partition(":")[0]: 1} if fault else {})}.items():
             row[key] = row.get(key, 0) + by
+        if slowest is not None:
+            row["slowest"] = max(row.get("slowest", 0), round(slowest, 1))
+        if seen is not None:
+            row["seen"] = seen
         if fault:
             self.now["faults"].append(fault)
             print(fault, file=sys.stderr, flush=True)
+        if time.monotonic() > self.saved + 5:
+            self.save()
+
+    def goes_on(self, sweep, at):
+        self.now["next"][sweep] = at
 
     def save(self):
         partial = self.path.with_suffix(".partial")
         partial.write_text(json.dumps(self.facts, indent=1) + "\n")
         partial.rename(self.path)
+        self.saved = time.monotonic()
+
+
+class Sender:
+    """Stands in for the record in one process of several: what it counts is sent to the one that has the record."""
+
+    def __init__(self, record, events):
+        self.now, self.events = record.now, events
+
+    def count(self, *words, **more):
+        self.events.put(("count", words, more))
+
+    def goes_on(self, *words):
+        self.events.put(("goes_on", words, {}))
 
 
 class Campaign:
-    def __init__(self, build, record, place, seed):
+    def __init__(self, build, record, place, options):
         self.shoal, self.shim = build / "shoal", build / "tests" / "failing_calls.so"
-        self.record, self.place, self.rng = record, place, random.Random(seed)
-        self.killer = None
-        self.share, self.shares, self.wanted = 0, 1, lambda name: True
+        self.record, self.place, self.seed = record, place, options.seed
+        self.jobs, self.most = options.jobs, options.most
+        self.wanted = lambda name: name not in options.without
+        self.turn = multiprocessing.Value("i", 0)  # of all jobs
         os.environ["PYTHONPATH"] = str(build / "python")
         os.environ["SHOAL"] = str(self.shoal)
 
+    def turns(self, end):
+        """Numbers from 0 on, each for one job only, until the time is over or there were enough."""
+        while time.monotonic() < end:
+            with self.turn.get_lock():
+                number, self.turn.value = self.turn.value, self.turn.value + 1
+            if number >= self.most:
+                return
+            yield number
+
+    def go_on(self, kind, end):
+        """As many jobs of a kind as are wanted: the cases of load are for a machine of their own."""
+        self.turn.value = 0
+        if self.jobs == 1 or kind == "load":
+            self.one_job(kind, end, 0, self.record)
+            return
+        events = multiprocessing.Queue()
+        jobs = [multiprocessing.Process(target=self.one_job, args=(kind, end, job, Sender(self.record, events)), daemon=True)
+                for job in range(self.jobs)]
+        for job in jobs:
+            job.start()
+        alive = True
+        while alive:
+            alive = any(job.is_alive() for job in jobs)  # before the queue is found empty: what ended has sent all
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    event, words, more = events.get(timeout=0.5)
+                    getattr(self.record, event)(*words, **more)
+        failed = sum(job.exitcode != 0 for job in jobs)
+        if failed:
+            sys.exit(f"campaign: {failed} of {self.jobs} jobs failed: see above")
+
+    def one_job(self, kind, end, job, record):
+        self.record, self.rng = record, random.Random(self.seed + job)
+        place = self.place / f"{kind}.{job}"
+        place.mkdir()
+        getattr(self, kind)(place, end)
+
     # ---- Each goes on until its end or the end of the time ----
 
-    def calls(self, end):
-        """Every call alone; then every call and all after it, except for interruptions: those for ever are tried for ever."""
-        place = self.place / "calls"
-        if not place.exists():
-            place.mkdir()
-            calls.prepare(self.shoal, place)
-        sweeps = [(name, kind, code, on) for on in (False, True) for name in calls.COMMANDS if self.wanted(name)
+    def calls(self, place, end):
+        """Every call alone; then every call and all after it, except for interruptions: those for ever are tried for ever.
+        What takes longest comes first: no job is left alone with it at the end."""
+        calls.prepare(self.shoal, place)
+        names = sorted(filter(self.wanted, calls.COMMANDS), key=lambda name: name not in calls.SLOW)
+        sweeps = [(name, kind, code, on) for on in (False, True) for name in names
                   for kind in calls.kinds_of(name) for code in calls.codes_of(kind) if not (on and code == errno.EINTR)]
-        for name, kind, code, on in sweeps[self.share::self.shares]:
-            if not self.sweep(place, name, kind, code, on, end):
+        for number in self.turns(end):
+            if number >= len(sweeps):
                 return
+            self.sweep(place, *sweeps[number], end)
 
     def sweep(self, place, name, kind, code, on, end):
-        """False when the time is over."""
         key = f"{name}/{kind}/{code}/{'on' if on else 'once'}"
         at = self.record.now["next"].get(key, 1)
         if at == 0:
-            return True
-        sweep = calls.Sweep(self.shoal, self.shim, place, name, kind)
-        while at <= sweep.nr:
+            return
+        try:
+            sweep = calls.Sweep(self.shoal, self.shim, place, name, kind)
+        except (AssertionError, OSError) as error:
+            self.record.count("calls", name, f"not started: {name}: {kind}: {error}")
+            return
+        for call in range(at, sweep.nr + 1):
             if time.monotonic() > end:
-                self.record.now["next"][key] = at
-                self.record.save()
-                return False
-            self.record.count("calls", name, sweep.try_one(at, code, on))
-            at += 1
-            if at % 50 == 0:
-                self.record.now["next"][key] = at
-                self.record.save()
-        self.record.now["next"][key] = 0
-        return True
+                return
+            self.record.count("calls", name, sweep.try_one(call, code, on))
+            self.record.goes_on(key, call + 1)
+        self.record.goes_on(key, 0)
 
-    def kills(self, end):
-        place = self.place / "kills"
-        if not self.killer:
-            place.mkdir()
-            self.killer = kills.Kills(self.shoal, place, self.rng)
-        while time.monotonic() < end:
-            for name in kills.NAMES:
-                in_time, fault = self.killer.one(name)
-                self.record.count("kills", name, fault, in_time=int(in_time))
-            self.record.save()
+    def kills(self, place, end):
+        killer = kills.Kills(self.shoal, place, self.rng)
+        for number in self.turns(end):
+            name = kills.NAMES[number % len(kills.NAMES)]
+            in_time, fault = killer.one(name)
+            self.record.count("kills", name, fault, in_time=int(in_time))
 
-    def hosts(self, end):
+    def hosts(self, _, end):
         reason = hosts.why_not()
         if reason:
             print(f"no hosts: {reason}", file=sys.stderr)
             return
-        while time.monotonic() < end:
-            how, mpi, name = self.rng.choice(hosts.HOWS), self.rng.choice(hosts.MPIS), self.rng.choice(hosts.NAMES)
+        cases = list(itertools.product(hosts.HOWS, hosts.MPIS, hosts.NAMES))
+        random.Random(self.seed).shuffle(cases)  # in all jobs alike
+        for number in self.turns(end):
+            how, mpi, name = cases[number % len(cases)]
             took, fault = hosts.one(self.rng, how, mpi, name)
-            self.record.count("hosts", f"{name}, {mpi}, host {how}", fault)
-            row = self.record.now["rows"]["hosts"][f"{name}, {mpi}, host {how}"]
-            row["slowest"] = max(row.get("slowest", 0), round(took, 1))
-            self.record.save()
+            self.record.count("hosts", f"{name}, {mpi}, host {how}", fault, slowest=took)
 
-    def load(self, end):
+    def load(self, place, end):
         """Each case once per commit, whatever the time: none takes long unless something hangs."""
-        place = self.place / "load"
-        place.mkdir()
         for name, case in load.cases(self.shoal, place):
             if time.monotonic() > end or name in self.record.now["rows"].get("load", {}):
                 continue
             took, seen, fault = case()
-            self.record.count("load", name, fault)
-            self.record.now["rows"]["load"][name].update(slowest=round(took, 1), seen=seen)
-            self.record.save()
+            self.record.count("load", name, fault, slowest=took, seen=seen)
 
 
 def main():
@@ -149,7 +193,8 @@ def main():
     parser.add_argument("--only", choices=KINDS, action="append")
     parser.add_argument("--keep", type=pathlib.Path)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--share", default="0/1", help="I/N: of the failing calls only each Nth sweep, from the Ith on")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes try things at the same time")
+    parser.add_argument("--most", type=int, default=sys.maxsize, help="how many kills or hosts at most")
     parser.add_argument("--without", action="append", default=[], help="leave out the failing calls of this command")
     parser.add_argument("--render", type=pathlib.Path)
     options = parser.parse_args()
@@ -163,14 +208,12 @@ def main():
     signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored here, and would be in all that is started
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was counted is kept
     try:
-        campaign = Campaign(build, record, place, options.seed)
-        campaign.share, campaign.shares = map(int, options.share.split("/"))
-        campaign.wanted = lambda name: name not in options.without
+        campaign = Campaign(build, record, place, options)
         kinds = options.only or KINDS
         for number, kind in enumerate(kinds):
             left = options.seconds if number == 0 else max(0, over - time.monotonic())
             over = time.monotonic() + left
-            getattr(campaign, kind)(time.monotonic() + left / (len(kinds) - number))
+            campaign.go_on(kind, time.monotonic() + left / (len(kinds) - number))
     finally:
         record.save()
         shutil.rmtree(place, ignore_errors=True)

@@ -86,6 +86,7 @@ COMMANDS = {
 ENVIRONMENT = {"index under MPI": {"SHOAL_MPI": "openmpi"}, "index a bucket": {"SHOAL_S3_BACKOFF_MS": "1"},
                "read a bucket": {"SHOAL_S3_BACKOFF_MS": "1"}}
 WORKLOADS = ("datagen", "run", "verify a dataset", "datasize")
+SLOW = ("Python", "index under MPI", "sweep")
 # What these call may not survive without memory.
 FRAGILE = (*WORKLOADS, "Python", "sweep", "report", "compare", "index a bucket", "read a bucket")
 TIMED = ("out.results/", "out.trace", "out.log", "out.html", "out.sweep/")  # have times in them
