@@ -57,16 +57,33 @@ static bool own_is_marked(struct store *store, const char *name, size_t len)
 
 /* ---- Folders of results ---- */
 
-/* Whether the folder, the first @folder bytes of @name, has a file @mark that Shoal wrote. */
-static bool own_has_begun(struct store *store, const char *name, size_t folder, const char *mark)
-{
-	char text[SHOAL_NAME_MAX + 1];
+/* The file with which a command begins a folder: how it starts, and what a line near that has. */
+struct own_begun {
+	const char *name, *start, *line;
+};
 
-	if (folder + strlen(mark) > SHOAL_NAME_MAX)
+static const struct own_begun own_begin = { RESULTS_BEGIN, "{\n\"command\": \"",
+					    "\n\"hostname\": \"" },
+			      own_plan = { RESULTS_PLAN, "{\n\"version\": \"", "\n\"command\": [" };
+
+/*
+ * Whether the folder, the first @folder bytes of @name, has such a file. Keys alone say little:
+ * a dataset of episodes may have a begin.json with each.
+ */
+static bool own_has_begun(struct store *store, const char *name, size_t folder,
+			  const struct own_begun *mark)
+{
+	char text[SHOAL_NAME_MAX + 1], head[MARK_WITHIN];
+	size_t len = strlen(mark->start);
+	int64_t got;
+
+	if (folder + strlen(mark->name) > SHOAL_NAME_MAX)
 		return false;
 	memcpy(text, name, folder);
-	memcpy(text + folder, mark, strlen(mark) + 1);
-	return own_has_mark(store, text, "\"version\"") && own_has_mark(store, text, "\"command\"");
+	memcpy(text + folder, mark->name, strlen(mark->name) + 1);
+	got = store_read(store, text, 0, head, sizeof(head), NULL);
+	return got > (int64_t)len && memcmp(head, mark->start, len) == 0 &&
+	       memmem(head, (size_t)got, mark->line, strlen(mark->line));
 }
 
 /*
@@ -78,9 +95,8 @@ static bool own_is_result(struct store *store, const char *name, size_t len)
 	size_t folder = 0;
 	unsigned needs = store->traits.files ? results_look(name, len, &folder) : RESULTS_NONE;
 
-	return ((needs & RESULTS_NEEDS_BEGIN) &&
-		own_has_begun(store, name, folder, RESULTS_BEGIN)) ||
-	       ((needs & RESULTS_NEEDS_PLAN) && own_has_begun(store, name, folder, RESULTS_PLAN));
+	return ((needs & RESULTS_NEEDS_BEGIN) && own_has_begun(store, name, folder, &own_begin)) ||
+	       ((needs & RESULTS_NEEDS_PLAN) && own_has_begun(store, name, folder, &own_plan));
 }
 
 /* ---- Lists of a manifest ---- */

@@ -229,7 +229,8 @@ def test_files_with_the_names_of_results_are_data_without_a_mark_of_shoal(shoal,
     data, names = results
     run = data / "r" / "run"
     mark = (run / "begin.json").read_bytes()
-    for content in (None, b"", b"{}", b"x" * 5000):
+    others = b'{"version": "1.0", "command": "reset", "hostname": "robot"}'
+    for content in (None, b"", b"{}", b"x" * 5000, others, mark[:20]):
         (run / "begin.json").unlink(missing_ok=True)
         if content is not None:
             (run / "begin.json").write_bytes(content)
