@@ -39,7 +39,7 @@ int textlist_read(int fd, void *buf, size_t room, const int *stop, size_t *ret_l
 /* Read more after the unread part. */
 static int textlist_refill(struct textlist *l, struct shoal_err *err)
 {
-	size_t n;
+	size_t n = 0;
 	int rc;
 
 	memmove(l->buf, l->buf + l->at, l->fill - l->at);
