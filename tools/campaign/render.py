@@ -34,7 +34,7 @@ def added(rows):
             if key == "slowest":
                 sum_[key] = max(old, value)
             else:
-                sum_[key] = value if key in ("edges", "features", "corpus", "seen") else old + value
+                sum_[key] = value if key in ("edges", "features", "corpus", "seen", "when") else old + value
     return sum_
 
 
@@ -77,11 +77,18 @@ def tables(facts):
 
 
 def fuzz_table(facts):
-    keys = ("seconds", "cpu", "executions", "edges", "features", "corpus", "crashes")
-    targets = gathered(list(facts["commits"].values()))
-    rows = [[name, *(row.get(key, "") for key in keys)] for name, row in sorted(targets.items())]
-    totals = [sum(row.get(key, 0) for row in targets.values()) if key in ("seconds", "cpu", "executions", "crashes") else "" for key in keys]
-    return f"### Fuzzing\n\n{measured_at(facts['commits'])}\n\n" + table(["target", *keys], [*rows, ["**all**", *totals]])
+    """All targets at the newest commit, and the sums of earlier ones."""
+    keys, sums = ("seconds", "cpu", "executions", "edges", "features", "corpus", "crashes"), ("seconds", "cpu", "executions", "crashes")
+    commits = facts["commits"]
+    newest = max(commits, key=lambda commit: max(row.get("when", "") for row in commits[commit].values()))
+    total = {commit: {key: sum(row.get(key, 0) for row in rows.values()) for key in sums} for commit, rows in commits.items()}
+    rows = [[name, *(row.get(key, "") for key in keys)] for name, row in sorted(commits[newest].items())]
+    rows.append(["**all**", *(total[newest].get(key, "") for key in keys)])
+    parts = [f"### Fuzzing\n\n{measured_at([newest])}", table(["target", *keys], rows)]
+    earlier = [[commit, len(commits[commit]), *total[commit].values()] for commit in sorted(commits) if commit != newest]
+    if earlier:
+        parts.append(table(["earlier commit", "targets", *sums], earlier))
+    return "\n\n".join(parts)
 
 
 def soak_table(facts):
