@@ -22,6 +22,9 @@
 #define PER_THREAD  8u  /* files in the window */
 #define TAKEN_MAX   16u /* files that a thread takes at once */
 
+/* How often it is checked whether the caller wants to stop. */
+#define STOP_NS 100000000u
+
 /* ---- The kind ---- */
 
 struct inside_kind {
@@ -206,6 +209,7 @@ struct inside_crew {
 	uint64_t awaited; /* the slot whose end is signalled as done */
 	unsigned nr_waiting;
 	bool stop;
+	int stop_now;           /* atomic; the same, for threads that are looking into files */
 	uint64_t filled;        /* as @end, before threads know; like the rest the owner's */
 	struct index_pace pace; /* cores: 0 if all threads are started at once */
 	unsigned nr_threads, nr_started;
@@ -255,7 +259,7 @@ static void *inside_work(void *arg)
 		to = u64_max(1, u64_min((c->end - at) / (2 * c->nr_started), TAKEN_MAX)) + at;
 		c->next = to;
 		pthread_mutex_unlock(&c->lock);
-		for (uint64_t i = at; i < to; i++)
+		for (uint64_t i = at; i < to && !stop_requested(&c->stop_now); i++)
 			look_into(c, inside_slot(c, i), f);
 		pthread_mutex_lock(&c->lock);
 		if (at <= c->awaited && c->awaited < to)
@@ -419,22 +423,20 @@ static void inside_start_more(struct inside_crew *c)
 		(void)!inside_start_threads(c, c->nr_threads);
 }
 
-/* Wait until a slot is done, and look meanwhile whether more threads would help. */
+/* Wait until a slot is done or the caller wants to stop, and look meanwhile whether more threads
+ * would help. */
 static void wait_for_slot(struct inside_crew *c, uint64_t at)
 {
 	const bool *done = &inside_slot(c, at)->done;
 
-	while (!__atomic_load_n(done, __ATOMIC_ACQUIRE)) {
+	while (!__atomic_load_n(done, __ATOMIC_ACQUIRE) && !stop_requested(c->in->options->stop)) {
 		bool all = c->nr_started == c->nr_threads;
-		struct timespec until = clock_time(c->pace.looked_ns + INDEX_PACE_NS);
+		struct timespec until =
+			clock_time(all ? clock_now() + STOP_NS : c->pace.looked_ns + INDEX_PACE_NS);
 
 		pthread_mutex_lock(&c->lock);
 		c->awaited = at;
-		if (__atomic_load_n(done, __ATOMIC_ACQUIRE))
-			;
-		else if (all)
-			pthread_cond_wait(&c->done, &c->lock);
-		else
+		if (!__atomic_load_n(done, __ATOMIC_ACQUIRE))
 			pthread_cond_timedwait(&c->done, &c->lock, &until);
 		pthread_mutex_unlock(&c->lock);
 		if (!all)
@@ -443,8 +445,9 @@ static void wait_for_slot(struct inside_crew *c, uint64_t at)
 }
 
 /*
- * The oldest slot, when it is done. To be woken up for each file would cost as much as looking into
- * a small one, so the owner that has to wait does so until half of the window is done.
+ * The oldest slot, when it is done; NULL if the caller wants to stop before. To be woken up for
+ * each file would cost as much as looking into a small one, so the owner that has to wait does so
+ * until half of the window is done.
  */
 static struct slot *wait_for_oldest(struct inside_crew *c, uint64_t at)
 {
@@ -454,7 +457,7 @@ static struct slot *wait_for_oldest(struct inside_crew *c, uint64_t at)
 		wait_for_slot(c, at + (c->end - at) / 2);
 		wait_for_slot(c, at);
 	}
-	return s;
+	return __atomic_load_n(&s->done, __ATOMIC_ACQUIRE) ? s : NULL;
 }
 
 /*
@@ -466,6 +469,7 @@ static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 {
 	struct shoal_catalog_info info;
 	uint64_t put = 0;
+	struct slot *s;
 	int more = 1, rc = 0;
 
 	shoal_catalog_info(names, &info);
@@ -475,7 +479,9 @@ static int inside_all(struct inside_crew *c, const struct shoal_catalog *names,
 			rc = more < 0 ? more : 0;
 			continue;
 		}
-		rc = inside_put_file(c, wait_for_oldest(c, put), to, result, err);
+		s = wait_for_oldest(c, put);
+		rc = s ? inside_put_file(c, s, to, result, err)
+		       : err_set(err, -ECANCELED, "interrupted");
 		if (rc == 0)
 			rc = inside_check_stop(c->in->options, ++put, info.nr_files, err);
 	}
@@ -498,6 +504,7 @@ static int run_crew(struct inside_crew *c, const struct shoal_catalog *names,
 	rc = inside_start_threads(c, (unsigned)u64_min(first, c->nr_threads));
 	rc = rc == 0 ? inside_all(c, names, cursor, to, result, err)
 		     : err_set(err, rc, "cannot start a thread");
+	__atomic_store_n(&c->stop_now, 1, __ATOMIC_RELAXED);
 	pthread_mutex_lock(&c->lock);
 	c->stop = true;
 	pthread_cond_broadcast(&c->ready);
