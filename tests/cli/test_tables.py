@@ -197,7 +197,7 @@ def test_a_run_that_misses_its_au_says_what_the_limit_was(shoal, tmp_path):
     """dlrm's nominal compute time asks for more than any client reads."""
     changes = ["dataset.num_files_train=2", "dataset.num_samples_per_file=600"]
     shoal.good("datagen", "dlrm_datagen", *changes, "dataset.parquet.row_group_size=2", "--data", tmp_path / "data", "-q")
-    shoal("run", "dlrm_b200", *changes, "reader.batch_size=2", "train.epochs=1", "reader.read_threads=1", "train.computation_time=0.00001",
+    shoal("run", "dlrm_b200", *changes, "reader.batch_size=2", "train.epochs=1", "reader.read_threads=1", "train.computation_time=0.00001", "metric.au=1",
           "--data", "null:size=2000000,delay_us=4000", "--catalog", tmp_path / "data" / "catalog.shoal", "--results", tmp_path / "r", "-q")
     summary = json.loads((tmp_path / "r" / "summary.json").read_text())
     assert "the limit was the storage" in summary["shoal"]["limit"]
