@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -89,20 +90,40 @@ static bool has_file(const char *results, enum run_file file)
 	return run_file_path(results, file, path, NULL) == 0 && access(path, F_OK) == 0;
 }
 
+/*
+ * A file of a rank, whose name goes to @name, of NAME_MAX + 1 bytes: several commands have these.
+ * Files of a dataset may be called so, too: once there were results beside them, listings would
+ * leave them out. A new folder, the usual case, is empty; that of a dataset is read once.
+ */
+static const char *folder_file_of_rank(const char *results, char *name)
+{
+	DIR *d = opendir(results);
+	const struct dirent *e = NULL;
+	size_t folder;
+
+	while (d && (e = readdir(d)) &&
+	       (!strpbrk(e->d_name, "0123456789") ||
+		!results_look(e->d_name, strlen(e->d_name), &folder)))
+		;
+	if (e)
+		snprintf(name, NAME_MAX + 1, "%s", e->d_name);
+	if (d)
+		closedir(d);
+	return e ? name : NULL;
+}
+
 int run_folder_check_others(const char *results, const char *command, struct shoal_err *err)
 {
-	static const char first_series[] = RUN_SERIES_PREFIX "0"; /* several commands have these */
 	const char *found = NULL;
-	char path[RUN_PATH_MAX];
+	char name[NAME_MAX + 1];
 
 	for (enum run_file f = 0; f < ARRAY_LEN(files); f++)
 		if (files[f].command &&
 		    (!command || (*files[f].command && strcmp(files[f].command, command) != 0)) &&
 		    has_file(results, f))
 			found = files[f].name;
-	if (!command && path_join(results, first_series, path, sizeof(path), NULL) == 0 &&
-	    access(path, F_OK) == 0)
-		found = first_series;
+	if (!command && !found)
+		found = folder_file_of_rank(results, name);
 	return found ? err_set(err, -EEXIST,
 			       "'%.500s' has results already (%s): choose another folder", results,
 			       found)

@@ -144,7 +144,8 @@ static void results_of_another_command_are_left_alone_whatever_is_asked(void **s
 		    { "r/.shoal-run/state", "run" }, { "r/read.json", "read" },
 		    { "r/index.json", "index" },     { "r/datagen.json", "datagen" },
 		    { "r/sweep.json", "sweep" },     { "r/plan.json", "sweep" },
-		    { "r/series.0", NULL },          { "r/begin.json", "" } };
+		    { "r/series.0", NULL },          { "r/begin.json", "" },
+		    { "r/series.7", NULL },          { "r/3_output.json", NULL } };
 	struct shoal_err err = { "" };
 
 	(void)state;
