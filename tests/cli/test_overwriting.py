@@ -258,7 +258,8 @@ def test_what_an_interrupted_run_leaves_inside_the_data_is_never_listed(shoal, t
     shoal.good("datagen", "retinanet_b200", "--data", data, "-q", *RUN)
     process = shoal.start("run", "retinanet_b200", "--data", data, "--results", data / "r", "-q", *RUN, "train.computation_time=5")
     end = time.monotonic() + 60
-    while not (data / "r" / ".shoal-run" / "steps.0").exists():
+    begun = {"begin.json", "config.yaml", "effective.yaml", ".shoal-run"}  # and complete
+    while not begun <= (there := set(os.listdir(data / "r") if (data / "r").exists() else [])) or any("partial" in name for name in there):
         assert time.monotonic() < end and process.poll() is None
         time.sleep(0.01)
     process.kill()
