@@ -92,6 +92,20 @@ def test_the_command_is_installed_and_says_its_version(installed):
     assert shutil.which("shoal", path=str(installed / "bin"))
 
 
+def test_python_looks_where_the_package_is_installed(installed):
+    """Below the default prefix: Debian's Python looks in one folder of /usr/local, which is not the one that Meson takes."""
+    if prefix() != "usr/local":
+        pytest.skip(f"the build is for {prefix()}, where no Python looks")
+    python = run(ROOT / "tools" / "python", "numpy").strip()  # the one that builds the package
+    places = json.loads(run(python, "-c", "import json, site; print(json.dumps(site.getsitepackages()))"))
+    root = installed.parents[1]
+    found = {os.path.relpath(path.parent.parent, root) for path in installed.rglob("_shoal.*.so")}
+    assert len(found) == 1 and found <= {place.lstrip("/") for place in places}
+    place = root / found.pop()
+    assert {"shoal/__init__.py", "shoal/dlio/__init__.py", "shoal/torch/__init__.py"} < set(files_of(place))
+    assert run(python, "-c", "import shoal; print(shoal.__file__)", env={**os.environ, "PYTHONPATH": str(place)}).startswith(str(place))
+
+
 def test_the_installed_command_finds_its_workloads(installed):
     environment = {name: value for name, value in os.environ.items() if name != "SHOAL_WORKLOADS"}
     listed = run(installed / "bin" / "shoal", "workloads", env=environment).splitlines()[1:]  # below a heading
