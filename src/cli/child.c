@@ -1,5 +1,6 @@
 #include "cli/child.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,21 +113,48 @@ static int child_keep_message(void *self, const struct json_value *v)
 	return 0;
 }
 
+/* A line without a letter or digit, such as those above and below a message of mpirun. */
+static bool is_rule(const char *line)
+{
+	while (*line && !isalnum((unsigned char)*line))
+		line++;
+	return !*line;
+}
+
+static void append_line(char *to, size_t cap, const char *line)
+{
+	size_t len = strlen(to);
+
+	snprintf(to + len, cap - len, "%s%s", len > 0 ? " " : "", line);
+}
+
 /*
- * The last message that the command printed as JSON. Without one the last line that is not empty: a
- * launcher that failed has words of its own.
+ * The last message that the command printed as JSON. Without one what a launcher that failed has
+ * said last: the first paragraph between two rules, or the last line that is not empty.
  */
 static void keep_last_words(char *text, struct child_result *r)
 {
-	char *rest, *last = NULL;
+	char between[sizeof(r->last_words)] = "", last[sizeof(r->last_words)] = "";
+	bool inside = false, paragraph = false;
 
-	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-		if (*line == '{')
+	for (char *line = strsep(&text, "\n"); line; line = strsep(&text, "\n")) {
+		if (*line == '{') {
 			(void)!json_read(line, strlen(line), child_keep_message, r, NULL);
-		else
-			last = line;
+		} else if (!*line) {
+			paragraph = paragraph && !*between;
+		} else if (is_rule(line)) {
+			if (inside && *between)
+				snprintf(last, sizeof(last), "%s", between);
+			inside = !inside;
+			paragraph = inside;
+			*between = '\0';
+		} else {
+			snprintf(last, sizeof(last), "%s", line);
+			if (paragraph)
+				append_line(between, sizeof(between), line);
+		}
 	}
-	if (last && !r->last_words[0])
+	if (!r->last_words[0])
 		snprintf(r->last_words, sizeof(r->last_words), "%s", last);
 }
 

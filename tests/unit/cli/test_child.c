@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -57,6 +58,36 @@ static void output_status_and_last_words_are_kept(void **state)
 	signal(SIGCHLD, SIG_DFL);
 }
 
+static void what_a_launcher_says_between_rules_is_its_message(void **state)
+{
+	static const struct {
+		const char *text, *words;
+	} table[] = {
+		{ "", "" },
+		{ "\n", "" },
+		{ "one\ntwo\n\n", "two" },
+		{ "one\n-----\n", "one" },
+		{ "-----\n", "" },
+		{ "-----\n-----\n", "" },
+		{ "-----\nno root\n\nbe careful\n-----\n", "no root" },
+		{ "-----\n\nno\nslots:\n\n  true\n-----", "no slots:" },
+		{ "-----\nfirst\n-----\n-----\nsecond\nline\n-----\n", "second line" },
+		{ "-----\nfirst\n-----\nlast\n", "last" },
+		{ "{\"message\": \"own\"}\n-----\nfirst\n-----\n", "own" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		char script[200];
+		struct child_result r;
+
+		snprintf(script, sizeof(script), "printf '%%s' '%s' >&2", table[i].text);
+		assert_int_equal(run_shell(script, &r), 0);
+		assert_string_equal(r.last_words, table[i].words);
+		free(r.out);
+	}
+}
+
 static void a_signal_right_after_the_start_ends_the_child(void **state)
 {
 	char script[] = "exec sleep 20";
@@ -74,6 +105,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(output_status_and_last_words_are_kept),
+		cmocka_unit_test(what_a_launcher_says_between_rules_is_its_message),
 		cmocka_unit_test(a_signal_right_after_the_start_ends_the_child),
 	};
 
