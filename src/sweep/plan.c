@@ -10,10 +10,20 @@
 
 /* ---- Values ---- */
 
-static int add_text(struct sweep_parameter *p, const char *text, size_t len, struct shoal_err *err)
+/* 0.05, as of a workload's key, or a size. */
+static double sweep_number_of(const char *text)
 {
+	char *end;
+	double number = strtod(text, &end);
 	uint64_t v;
 
+	if (end > text && !*end && strspn(text, "0123456789.") == strlen(text))
+		return number;
+	return parse_size(text, &v) == 0 ? (double)v : (double)NAN;
+}
+
+static int add_text(struct sweep_parameter *p, const char *text, size_t len, struct shoal_err *err)
+{
 	if (len == 0)
 		return err_set(err, -EINVAL, "'%s' has an empty value", p->name);
 	if (len >= SWEEP_TEXT_MAX)
@@ -24,7 +34,7 @@ static int add_text(struct sweep_parameter *p, const char *text, size_t len, str
 			       SWEEP_VALUES_MAX);
 	memcpy(p->value[p->nr], text, len);
 	p->value[p->nr][len] = '\0';
-	p->number[p->nr] = parse_size(p->value[p->nr], &v) == 0 ? (double)v : (double)NAN;
+	p->number[p->nr] = sweep_number_of(p->value[p->nr]);
 	p->numeric = p->numeric && !isnan(p->number[p->nr]);
 	for (size_t i = 0; i < p->nr; i++)
 		if (strcmp(p->value[i], p->value[p->nr]) == 0)

@@ -39,7 +39,8 @@ struct sweep_job {
 
 /*
  * "in-flight=1,2,4..64": a list of values, and of ranges, which double: 4..64 is 4, 8, 16, 32, 64;
- * 4..20+4 is 4, 8, 12, 16, 20. Sizes may have units. -EINVAL with a message.
+ * 4..20+4 is 4, 8, 12, 16, 20. Sizes may have units, other numbers fractions. -EINVAL with a
+ * message.
  */
 int sweep_parse_parameter(const char *text, struct sweep_parameter *ret,
 			  struct shoal_err *err) MUST_USE;

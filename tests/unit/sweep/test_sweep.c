@@ -33,6 +33,9 @@ static void values_are_lists_and_ranges(void **state)
 		{ "a=5..5", "5", true },
 		{ "a=1,8..32,3", "1 3 8 16 32", true },
 		{ "a=64K,4K,1M", "4K 64K 1M", true },
+		{ "a=0.5,0.05,2", "0.05 0.5 2", true },
+		{ "a=1.5,1.25,1.5K", "1.25 1.5 1.5K", true },
+		{ "a=1.2.3,4", "1.2.3 4", false },
 		{ "a=threads,uring", "threads uring", false },
 		{ "a=18446744073709551615", "18446744073709551615", true },
 		{ "a=9223372036854775808..18446744073709551615", "9223372036854775808", true },
@@ -61,10 +64,10 @@ static void values_are_lists_and_ranges(void **state)
 static void what_is_no_list_of_values_is_refused(void **state)
 {
 	static const char *const table[] = {
-		"",          "a",          "=1",      "a=",     "a=1,",
-		"a=,1",      "a=1,1",      "a=8..4",  "a=0..4", "a=1..",
-		"a=..4",     "a=1..4+0",   "a=1..4+", "a=x..4", "a=1..1000+1",
-		"a=1K,1024", "a=1,2,1..4", "a=\1",    "a\n=1",
+		"",          "a",          "=1",         "a=",     "a=1,",
+		"a=,1",      "a=1,1",      "a=8..4",     "a=0..4", "a=1..",
+		"a=..4",     "a=1..4+0",   "a=1..4+",    "a=x..4", "a=1..1000+1",
+		"a=1K,1024", "a=0.5,0.50", "a=1,2,1..4", "a=\1",   "a\n=1",
 	};
 
 	(void)state;
