@@ -62,9 +62,9 @@ static void show_job(const struct cmd_sweep_state *s, size_t at)
 }
 
 /* The output of a command that failed is none; run fails if its AU is missed, and has figures. */
-static void judge_child(const struct child_result *c, struct sweep_record *r)
+static void judge_child(const struct child_result *c, double ranks, struct sweep_record *r)
 {
-	sweep_take_output(c->out, c->len, r);
+	sweep_take_output(c->out, c->len, ranks, r);
 	if (c->status == CLI_OK || !r->error[0])
 		return;
 	if (c->last_words[0])
@@ -97,7 +97,7 @@ static int do_job(struct cmd_sweep_state *s, size_t at, struct shoal_err *err)
 
 	free(words);
 	if (rc == 0) {
-		judge_child(&c, r);
+		judge_child(&c, sweep_ranks(&s->plan, s->jobs[at].point), r);
 		s->nr_good += !r->error[0];
 		/* What is wrong with the command line is wrong for all points. */
 		if (c.status == CLI_USAGE && s->nr_good == 0)

@@ -7,17 +7,12 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "cli/cli.h"
 #include "store/null/null.h"
 
 #define LAUNCHER  "mpirun -n {}"
 #define WORDS_MAX (1u << 20)
-
-/* Number of ranks: not an option, but what a launcher is told. */
-static bool is_ranks(const char *name)
-{
-	return strcmp(name, "ranks") == 0;
-}
 
 /* A key of a workload, such as reader.read_threads. */
 static bool is_key(const char *name)
@@ -68,12 +63,29 @@ static int check_given_once(const struct sweep_command *c, const char *name)
 	return CLI_OK;
 }
 
+/* Otherwise all points would be measured with the same ranks. */
+static int sweep_check_ranks(const struct sweep_parameter *p, const char *launcher)
+{
+	uint64_t v;
+
+	for (size_t i = 0; i < p->nr; i++)
+		if (parse_digits(p->value[i], strlen(p->value[i]), &v) < 0 || v == 0)
+			return cli_usage("sweep",
+					 "--vary ranks: '%s' is not a number of ranks: give whole "
+					 "numbers from 1 on",
+					 p->value[i]);
+	if (launcher && !strstr(launcher, "{}"))
+		return cli_usage("sweep",
+				 "--vary ranks: --launcher '%s' has no {}, where the number of "
+				 "ranks goes: write, for example, 'mpirun -n {}'",
+				 launcher);
+	return CLI_OK;
+}
+
 static int check_parameter(const struct cli_command *c, const char *name)
 {
 	struct option_search x = { .name = name };
 
-	if (is_ranks(name))
-		return CLI_OK;
 	if (is_key(name))
 		return strcmp(c->name, "run") == 0
 			       ? CLI_OK
@@ -119,7 +131,9 @@ int sweep_command_check(const struct sweep_command *c, const struct sweep_plan *
 				 "arguments after --",
 				 c->words[0]);
 	for (size_t i = 0; status == CLI_OK && i < plan->nr_parameters; i++)
-		status = check_parameter(command, plan->parameter[i].name);
+		status = sweep_varies_ranks(plan, i)
+				 ? sweep_check_ranks(&plan->parameter[i], c->launcher)
+				 : check_parameter(command, plan->parameter[i].name);
 	for (size_t i = 0; status == CLI_OK && i < plan->nr_parameters; i++)
 		status = check_given_once(c, plan->parameter[i].name);
 	if (status == CLI_OK && plan->nr_parameters > 1 &&
@@ -201,7 +215,7 @@ static void sweep_put_values(struct word_list *l, const struct sweep_plan *plan,
 		char word[2 * SWEEP_TEXT_MAX + 4];
 		bool takes_value;
 
-		if (is_ranks(name))
+		if (sweep_varies_ranks(plan, i))
 			continue;
 		snprintf(word, sizeof(word), "%s%s=%s", is_key(name) ? "" : "--", name, value);
 		if (!job->ceiling || !is_for_storage(word, &takes_value))
@@ -256,7 +270,7 @@ char **sweep_command_of(const struct sweep_command *c, const struct sweep_plan *
 	char **all;
 
 	for (size_t i = 0; i < plan->nr_parameters; i++)
-		if (is_ranks(plan->parameter[i].name)) {
+		if (sweep_varies_ranks(plan, i)) {
 			ranks = sweep_value(plan, job->point, i);
 			launcher = launcher ? launcher : LAUNCHER;
 		}

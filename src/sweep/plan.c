@@ -170,6 +170,19 @@ const char *sweep_value(const struct sweep_plan *plan, size_t point, size_t i)
 	return plan->parameter[i].value[sweep_value_index(plan, point, i)];
 }
 
+bool sweep_varies_ranks(const struct sweep_plan *plan, size_t i)
+{
+	return strcmp(plan->parameter[i].name, "ranks") == 0;
+}
+
+double sweep_ranks(const struct sweep_plan *plan, size_t point)
+{
+	for (size_t i = 0; i < plan->nr_parameters; i++)
+		if (sweep_varies_ranks(plan, i))
+			return plan->parameter[i].number[sweep_value_index(plan, point, i)];
+	return (double)NAN;
+}
+
 /* splitmix64: any seed is good. */
 static uint64_t next_random(uint64_t *state)
 {

@@ -54,6 +54,11 @@ size_t sweep_nr_jobs(const struct sweep_plan *plan);
 size_t sweep_value_index(const struct sweep_plan *plan, size_t point, size_t i);
 const char *sweep_value(const struct sweep_plan *plan, size_t point, size_t i);
 
+/* Whether parameter @i is the number of ranks: not an option, but what a launcher is told. */
+bool sweep_varies_ranks(const struct sweep_plan *plan, size_t i);
+/* How many ranks a point has; NAN: the sweep does not vary them. */
+double sweep_ranks(const struct sweep_plan *plan, size_t point);
+
 /* All jobs in the order in which they are done: @ret has room for sweep_nr_jobs(). */
 void sweep_jobs(const struct sweep_plan *plan, struct sweep_job *ret);
 

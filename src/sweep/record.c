@@ -67,10 +67,11 @@ static void record_take_figures(const struct figures *f, struct sweep_record *r)
 	r->figure[SWEEP_CACHED] = mean_of(f, FIGURE_CACHED);
 }
 
-void sweep_take_output(const char *text, size_t len, struct sweep_record *ret)
+void sweep_take_output(const char *text, size_t len, double ranks, struct sweep_record *ret)
 {
 	struct figures *f = malloc(sizeof(*f));
 	struct shoal_err err = { "" };
+	double had;
 	int rc;
 
 	*ret = (struct sweep_record){ .there = true };
@@ -80,6 +81,7 @@ void sweep_take_output(const char *text, size_t len, struct sweep_record *ret)
 	}
 	rc = figures_parse(text, len, f, &err);
 	record_take_figures(f, ret);
+	had = fact_of(f, "ranks", "shoal.ranks");
 	if (rc < 0)
 		snprintf(ret->error, sizeof(ret->error), "its output cannot be read: %.200s",
 			 err.msg);
@@ -89,6 +91,9 @@ void sweep_take_output(const char *text, size_t len, struct sweep_record *ret)
 		snprintf(ret->error, sizeof(ret->error), "not every sample was read exactly once");
 	else if (!(ret->figure[SWEEP_SAMPLES] > 0))
 		snprintf(ret->error, sizeof(ret->error), "it measured nothing");
+	else if (had < ranks || had > ranks)
+		snprintf(ret->error, sizeof(ret->error), "the launcher started %.0f rank%s", had,
+			 had > 1 ? "s" : "");
 	figures_release(f);
 	free(f);
 }

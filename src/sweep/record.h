@@ -27,8 +27,11 @@ struct sweep_record {
 	char error[256];                 /* why there are no figures; "": there are */
 };
 
-/* The figures in what a command printed as JSON: an error in the record if there are none. */
-void sweep_take_output(const char *text, size_t len, struct sweep_record *ret);
+/*
+ * The figures in what a command printed as JSON: an error in the record if there are none, or if
+ * the command did not have @ranks ranks (NAN: any number).
+ */
+void sweep_take_output(const char *text, size_t len, double ranks, struct sweep_record *ret);
 
 /* Write the record of a job, or read it: *@ret is not there if there is no whole one. */
 int sweep_record_write(const char *folder, const struct sweep_plan *plan,

@@ -183,6 +183,11 @@ def test_a_sweep_of_what_is_in_the_page_cache_says_so(shoal, tmp_path):
     (["--vary", "reader.batch_size=1", "--", "run", "x", "++workload.reader.batch_size=4"], "because --vary reader.batch_size sets it"),
     (["--vary", "reader.batch_size=1", "--", "run", "x", "reader.batch_size=4"], "because --vary reader.batch_size sets it"),
     (["--vary", "in-flight=1", "--", "run", "x", "--results", "y"], "a folder of its own"),
+    (["--vary", "ranks=0,1", "--", "read", "x"], "'0' is not a number of ranks"),
+    (["--vary", "ranks=1K", "--", "read", "x"], "'1K' is not a number of ranks"),
+    (["--vary", "ranks=two", "--", "read", "x"], "'two' is not a number of ranks"),
+    (["--vary", "ranks=1,2", "--launcher", "mpirun -n 2", "--", "read", "x"], "'mpirun -n 2' has no {}"),
+    (["--vary", "ranks=1,2", "--launcher", "", "--", "read", "x"], "has no {}"),
     (["--vary", "in-flight=0", "--", "read", "x"], "--in-flight must be 1 to 8192"),
 ])
 def test_wrong_command_lines_are_refused_in_words(shoal, tmp_path, words, why):
@@ -209,6 +214,13 @@ def test_runs_are_swept_over_a_workload_key_and_compute_is_the_clients_limit(sho
     # More would gain nothing, and that says nothing about the storage.
     assert found["knees"][0]["kind"] == "limited by the client" and b"knee      not found: at reader.batch_size" in out
     assert len(list((tmp_path / "s" / "runs").glob("*/summary.json"))) == 4  # a folder per measurement
+
+
+def test_points_that_the_launcher_started_with_other_ranks_fail(shoal, catalog, tmp_path):
+    done = shoal("sweep", "--vary", "ranks=1,2", "--repeat", 1, "--no-ceiling", "--launcher", "env RANKS={}", "--results", tmp_path / "s",
+                 "--", "read", catalog, "--in-flight", 4, *READ)
+    assert done.returncode == 1 and b"ranks 2: the launcher started 1 rank\n" in done.stderr, done.stderr
+    assert [(p["runs"], p["error"]) for p in results(tmp_path / "s")["points"]] == [(1, None), (0, "the launcher started 1 rank")]
 
 
 @pytest.mark.skipif(not shutil.which("mpirun"), reason="mpirun is not installed; tools/install-deps test installs it")

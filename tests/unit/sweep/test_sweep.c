@@ -403,11 +403,32 @@ static void the_output_of_a_command_gives_figures_or_the_reason(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
 		struct sweep_record r;
 
-		sweep_take_output(table[i].text, strlen(table[i].text), &r);
+		sweep_take_output(table[i].text, strlen(table[i].text), (double)NAN, &r);
 		if (!strstr(r.error, table[i].error) || (!*table[i].error && r.error[0]))
 			fail_msg("%s: '%s'", table[i].text, r.error);
 		if (!*table[i].error)
 			assert_true(fabs(r.figure[SWEEP_CPU] - 0.01) < 1e-12);
+	}
+}
+
+static void a_launcher_that_started_other_ranks_has_measured_another_point(void **state)
+{
+	static const char read[] = "{\"samples_per_second\": 10, \"ranks\": 2, \"repeats\": "
+				   "[{\"samples_per_second\": 10}]}";
+	static const struct {
+		double ranks;
+		const char *error;
+	} table[] = { { (double)NAN, "" },
+		      { 2, "" },
+		      { 1, "the launcher started 2 ranks" },
+		      { 4, "the launcher started 2 ranks" } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		struct sweep_record r;
+
+		sweep_take_output(read, strlen(read), table[i].ranks, &r);
+		assert_string_equal(r.error, table[i].error);
 	}
 }
 
@@ -435,7 +456,7 @@ static void rings_of_a_given_number_have_so_many_cores(void **state)
 			"{\"samples_per_second\": 10, \"repeats\": [{\"samples_per_second\": 10}], "
 			"\"audit\": {\"cached_share\": 0.75}, %s}",
 			table[i].text);
-		sweep_take_output(text, strlen(text), &r);
+		sweep_take_output(text, strlen(text), (double)NAN, &r);
 		assert_string_equal(r.error, "");
 		assert_true(fabs(r.figure[SWEEP_CACHED] - 75) < 1e-9);
 		if (table[i].cores > 0)
@@ -510,6 +531,7 @@ int main(void)
 		cmocka_unit_test(a_ceiling_is_measured_as_often_as_its_point_up_to_three_times),
 		cmocka_unit_test(the_knee_of_a_known_curve_is_found),
 		cmocka_unit_test(where_the_client_is_the_limit_there_is_no_knee),
+		cmocka_unit_test(a_launcher_that_started_other_ranks_has_measured_another_point),
 		cmocka_unit_test(rings_of_a_given_number_have_so_many_cores),
 		cmocka_unit_test(a_record_cut_anywhere_is_no_record),
 		cmocka_unit_test(only_the_same_sweep_goes_on),
