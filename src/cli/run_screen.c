@@ -88,11 +88,13 @@ static bool run_screen_live(struct run_screen *s, const struct run_progress *p)
 			      .slowest_rank = p->slowest_rank,
 			      .slowest_seconds = p->slowest_seconds };
 
-	if (s->line.viewed && *s->last && (p->epoch != s->epoch || p->eval != s->eval)) {
-		cli_say("run", "%s", s->last);
+	if (p->epoch != s->epoch || p->eval != s->eval) {
+		s->before += s->end.samples;
+		if (s->line.viewed && *s->last)
+			cli_say("run", "%s", s->last);
 	}
 	if (s->line.viewed) {
-		cli_view_note(&s->line.view, clock_seconds(), p->samples);
+		cli_view_note(&s->line.view, clock_seconds(), s->before + p->samples);
 		if (p->step > 0)
 			keep_last(s, p);
 	}

@@ -12,6 +12,7 @@ struct run_screen {
 	bool quiet;
 	char last[256];          /* the figures of that epoch */
 	struct run_progress end; /* of a phase whose figures are still to come */
+	uint64_t before;         /* samples of the phases before */
 	struct live_now now;     /* what was shown last, and when */
 	double now_at;
 	char wait[32];

@@ -90,6 +90,15 @@ def test_a_view_says_for_how_long_nothing_has_come(shoal, tmp_path):
     assert not any("nothing for 0" in view or "nothing for 1 " in view for view in shown)
 
 
+def test_the_sparkline_of_a_run_has_its_rate_though_epochs_are_short(shoal, tmp_path):
+    """Epochs of 16 steps, 0.2 s: what was done in them adds up to the rate of each second."""
+    words = [*FOR_EVER["run"][0], "--results", "r"]
+    shown = views_until(shoal.arguments(words), 80, lambda seen: any(re.search("\u2588.{2,} [\\d,]+/s at most", view) for view in seen), cwd=tmp_path)
+    rates, tops = ([int(rate.replace(",", "")) for view in shown for rate in re.findall(pattern, view)]
+                   for pattern in (r"([\d,]+) samples/s  ", r"([\d,]+)/s at most"))
+    assert tops[-1] > 0.7 * sorted(rates)[len(rates) // 2], (rates, tops)
+
+
 def test_without_utf8_the_sparkline_is_plain(shoal, catalog):
     shown = views(shown_on_terminal(shoal.arguments(["read", catalog, *SLOW]), 80, LC_ALL="C", NO_COLOR="1"))
     assert "@" in shown[-2] and "".join(shown).isascii()
