@@ -106,7 +106,7 @@ def to_parquet(source: Union[Catalog, Path, Iterable[Entry]], output: Path, *, b
         _check_target(path)
     schema = pyarrow.schema([("name", pyarrow.binary() if binary else pyarrow.string()), ("size", pyarrow.uint64()),
                              ("samples", pyarrow.uint64()), ("etag", pyarrow.string())])
-    partial = os.path.join(os.path.dirname(path), ".%s.partial" % os.path.basename(path))
+    partial = os.path.join(os.path.dirname(path), ".%s.00000000.partial" % os.path.basename(path))
     done = 0
     try:
         with pyarrow.parquet.ParquetWriter(partial, schema) as writer:

@@ -76,6 +76,9 @@ static inline bool path_may_be_own(const char *name, size_t len)
 	}
 }
 
+/* So the name of a file ends that is being written (base/publish.h): see path_is_own(). */
+#define PATH_END_OF_PARTIAL ".00000000.partial"
+
 /* The length of the folder of a name with its slash; 0 without one. And whether that folder, the
  * first @folder bytes of a name, is called @which or ends in "/which". */
 size_t path_folder_len(const char *name, size_t len);

@@ -174,10 +174,10 @@ static char *partial_name(const char *path)
 	char *name = NULL;
 	int n;
 
-	if (strlen(base) + sizeof("..partial") <= NAME_MAX)
-		n = asprintf(&name, "%.*s.%s.partial", dir_len, path, base);
+	if (strlen(base) + sizeof("." PATH_END_OF_PARTIAL) <= NAME_MAX)
+		n = asprintf(&name, "%.*s.%s" PATH_END_OF_PARTIAL, dir_len, path, base);
 	else /* the name is too long to lengthen */
-		n = asprintf(&name, "%.*s.shoal-%016llx.partial", dir_len, path,
+		n = asprintf(&name, "%.*s.shoal-%016llx" PATH_END_OF_PARTIAL, dir_len, path,
 			     (unsigned long long)XXH3_64bits(base, strlen(base)));
 	return n < 0 ? NULL : name;
 }
@@ -207,6 +207,7 @@ static int lock_partial(int fd, const char *partial)
  */
 static int open_unique(char **partial, struct shoal_err *err)
 {
+	int len = (int)(strlen(*partial) - strlen(PATH_END_OF_PARTIAL));
 	struct stat st;
 
 	/*
@@ -219,7 +220,9 @@ static int open_unique(char **partial, struct shoal_err *err)
 		char *name = NULL;
 		int fd;
 
-		if (asprintf(&name, "%s.%ld-%d", *partial, (long)getpid(), attempt) < 0)
+		/* Another number for the zeros. */
+		if (asprintf(&name, "%.*s.%08x.partial", len, *partial,
+			     (unsigned)getpid() << 10 | (unsigned)attempt) < 0)
 			return err_set(err, -ENOMEM, "out of memory");
 		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (fd >= 0) {
@@ -231,7 +234,8 @@ static int open_unique(char **partial, struct shoal_err *err)
 		if (errno != EEXIST)
 			return err_set_errno(err, err_errno(), "cannot create '%s'", *partial);
 	}
-	return err_set(err, -EBUSY, "too many files '%s.*' are in the way: remove them", *partial);
+	return err_set(err, -EBUSY, "too many files '%.*s.*' are in the way: remove them", len,
+		       *partial);
 }
 
 /*

@@ -1,8 +1,8 @@
 /*
  * publish.h - give a file its final name when it is complete, or not at all.
  *
- * The bytes go to a partial file next to the final one (".NAME.partial"). It is locked, so that a
- * second writer of the same name gets an error. Commit syncs it and renames it into place. A
+ * The bytes go to a partial file next to the final one (".NAME.00000000.partial"). It is locked, so
+ * that a second writer of the same name gets an error. Commit syncs it and renames it into place. A
  * partial file left by a killed process is taken over by the next writer.
  */
 #ifndef SHOAL_BASE_PUBLISH_H
@@ -46,7 +46,7 @@ int publish_open_here(const char *path, struct publish *ret_pub, struct shoal_er
 
 /*
  * The path that the bytes of @path would get, with links resolved, and the name of the partial file
- * (without file locks a suffix follows it). The caller frees both.
+ * (without file locks it has another number). The caller frees both.
  */
 int publish_names(const char *path, char **ret_path, char **ret_partial,
 		  struct shoal_err *err) MUST_USE;

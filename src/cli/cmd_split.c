@@ -179,7 +179,7 @@ static int split_stage(const struct cmd_split_arguments *a, const struct shoal_c
 	if (rc < 0)
 		return cli_output_refused("split", m->path, rc, &err);
 	slash = strrchr(m->pub.path, '/');
-	if (asprintf(&m->staged, "%.*s.%.200s-%u.split.partial",
+	if (asprintf(&m->staged, "%.*s.%.200s-%u.split" PATH_END_OF_PARTIAL,
 		     slash ? (int)(slash + 1 - m->pub.path) : 0, m->pub.path, a->part[i].name,
 		     i) < 0) {
 		m->staged = NULL;

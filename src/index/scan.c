@@ -53,8 +53,7 @@ static struct store_hidden *hide_in(struct index_job *j, const char *dir)
 
 /*
  * The catalog and its companion files are not part of the dataset: this is the one rule for
- * that, whether links are followed or not. A partial name may be longer where there are no locks
- * (see publish_open()), and other names may end in a rank's number.
+ * that, whether links are followed or not. Other names may end in a rank's number.
  */
 static void hide_catalog(struct index_job *j, struct store_hidden *h, const char *path)
 {

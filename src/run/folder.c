@@ -206,13 +206,13 @@ static bool is_catalog(const char *name)
 	       strcmp(name, files[RUN_FILE_COPY].name) == 0;
 }
 
-/* Whether a run has written a file of this name, which is not a catalog. */
+/* Whether a run has written a file of this name, which is no catalog and not the folder's mark. */
 static bool is_result(const char *name)
 {
 	size_t digits = strspn(name, "0123456789");
 
 	for (size_t i = 0; i < ARRAY_LEN(files); i++)
-		if (files[i].of_run && strcmp(name, files[i].name) == 0)
+		if (files[i].of_run && i != RUN_FILE_BEGIN && strcmp(name, files[i].name) == 0)
 			return true;
 	if (strncmp(name, RUN_SERIES_PREFIX, strlen(RUN_SERIES_PREFIX)) == 0) {
 		const char *rank = name + strlen(RUN_SERIES_PREFIX);
@@ -221,6 +221,11 @@ static bool is_result(const char *name)
 	}
 	return digits > 0 && (strcmp(name + digits, "_" RUN_RANK_OUTPUT ".json") == 0 ||
 			      strcmp(name + digits, "_" RUN_RANK_STATS ".json") == 0);
+}
+
+static bool is_mark(const char *name)
+{
+	return strcmp(name, files[RUN_FILE_BEGIN].name) == 0;
 }
 
 static bool is_step_log(const char *name)
@@ -281,6 +286,8 @@ int run_folder_clear(const char *results, struct shoal_err *err)
 		rc = remove_files(path, is_catalog, err);
 	if (rc == 0)
 		rc = remove_files(results, is_result, err);
+	if (rc == 0) /* last: without it the others were data to a listing */
+		rc = remove_files(results, is_mark, err);
 	return rc < 0 ? rc : remove_files(path, is_step_log, err);
 }
 

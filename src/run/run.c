@@ -245,6 +245,23 @@ static int open_log(struct run *run, bool resumed, struct shoal_err *err)
 	return rc < 0 ? rc : open_series(run, resumed);
 }
 
+/* What the result has that does not depend on the outcome. */
+static void run_note_begun(struct run *run)
+{
+	run->result->run = run->state.run;
+	run->result->started = run->state.started;
+	run->result->resumed = run->state.now.resumed;
+	run->result->seed = run->state.seed;
+	run->result->nr_phases = (size_t)run->state.now.nr_phases;
+}
+
+/* Rank 0. */
+static int run_tell_begun(struct run *run, struct shoal_err *err)
+{
+	run_note_begun(run);
+	return run->o->begun ? run->o->begun(run->o->self, run->result, err) : 0;
+}
+
 /* Collective. */
 static int run_begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 {
@@ -260,6 +277,12 @@ static int run_begin(struct run *run, size_t nr_phases, struct shoal_err *err)
 			return rc;
 		}
 		run->result->begun = true;
+		/* Before the other files, on any rank: it marks the folder. */
+		rc = run_tell_begun(run, err);
+		if (rc < 0) {
+			comm_fail(run->comm, err);
+			return rc;
+		}
 	}
 	rc = comm_broadcast(run->comm, 0, &run->state, sizeof(run->state), err);
 	/* All ranks need the finished phases: each judges the whole run. */
@@ -528,24 +551,14 @@ static int run_all(struct run *run, struct shoal_err *err)
 		comm_fail(run->comm, err);
 		return rc;
 	}
-	rc = run_begin(run, nr_phases, err);
+	rc = run_count_cores(run->comm, &run->result->cores, err);
 	if (rc == 0)
-		rc = run_count_cores(run->comm, &run->result->cores, err);
+		rc = run_begin(run, nr_phases, err);
 	if (rc == 0)
 		rc = comm_fast_open(run->comm, &run->fast, err);
 	if (rc < 0)
 		return rc;
-	run->result->run = run->state.run;
-	run->result->started = run->state.started;
-	run->result->resumed = run->state.now.resumed;
-	run->result->seed = run->state.seed;
-	run->result->nr_phases = (size_t)run->state.now.nr_phases;
-	if (run->rank == 0 && run->o->begun)
-		rc = run->o->begun(run->o->self, run->result, err);
-	if (rc < 0) {
-		comm_fail(run->comm, err);
-		return rc;
-	}
+	run_note_begun(run);
 	rc = run_phases(run, nr_phases, err);
 	if (rc == 0)
 		rc = run_sum_up(run, err);

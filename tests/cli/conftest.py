@@ -70,7 +70,7 @@ def on_terminal(arguments, columns=80, ends=("stderr",), **more):
 def is_being_written(path):
     """Whether a writer has taken the lock of a catalog's partial file: when it has only made it another may come first."""
     try:
-        inode = os.stat(path.with_name(f".{path.name}.partial")).st_ino
+        inode = os.stat(path.with_name(f".{path.name}.00000000.partial")).st_ino
     except FileNotFoundError:
         return False
     locks = pathlib.Path("/proc/locks").read_text().splitlines()

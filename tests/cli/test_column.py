@@ -231,7 +231,7 @@ def test_every_truncation_of_a_column_is_refused(shoal, catalog, tmp_path):
 def test_two_processes_do_not_write_one_column(shoal, catalog, tmp_path):
     writer = shoal.start("column", "import", catalog, "-", "-q", "-o", tmp_path / "c")
     writer.stdin.write(b"1\n")
-    while not list(tmp_path.glob(".c.partial*")):
+    while not list(tmp_path.glob(".c.00000000.partial*")):
         assert writer.poll() is None
     fails(shoal, "sizes", catalog, "-o", tmp_path / "c", words="another process is writing")
     writer.stdin.write(b"1\n" * 499)

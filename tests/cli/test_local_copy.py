@@ -159,8 +159,8 @@ def test_a_changed_catalog_has_another_copy(shoal, copies):
 def test_what_a_killed_process_left_is_taken_over(shoal, catalog, copies):
     shoal.good("ls", catalog, "--local-copy", copies)
     (name,) = contents(copies)
-    (copies / name).rename(copies / f".{name}.partial")
-    os.truncate(copies / f".{name}.partial", 100)
+    (copies / name).rename(copies / f".{name}.00000000.partial")
+    os.truncate(copies / f".{name}.00000000.partial", 100)
     shoal.good("ls", catalog, "--local-copy", copies)
     assert contents(copies) == [name]
 
@@ -220,8 +220,8 @@ def test_waiting_for_anothers_copy_can_be_interrupted(shoal, catalog, copies):
     """Another one has begun, and does not come to its end."""
     shoal.good("ls", catalog, "--local-copy", copies)
     (name,) = contents(copies)
-    (copies / name).rename(copies / f".{name}.partial")
-    lock = subprocess.Popen(["flock", copies / f".{name}.partial", "-c", "echo; cat"], stdin=subprocess.PIPE,
+    (copies / name).rename(copies / f".{name}.00000000.partial")
+    lock = subprocess.Popen(["flock", copies / f".{name}.00000000.partial", "-c", "echo; cat"], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE)
     lock.stdout.read(1)
     process = shoal.start("ls", catalog, "--local-copy", copies, stdin=subprocess.DEVNULL)
@@ -253,7 +253,7 @@ def test_files_of_another_user_are_not_used(shoal, fails, catalog, copies, tmp_p
     (name,) = contents(copies)
     os.chown(copies / name, 65534, 65534)
     fails(shoal("info", catalog, "--local-copy", copies), 1, "belongs to another user")
-    partial = tmp_path / ".c.partial"
+    partial = tmp_path / ".c.00000000.partial"
     partial.write_bytes(b"")
     os.chown(partial, 65534, 65534)
     fails(shoal("index", "-", "-o", tmp_path / "c", stdin=b"a\n"), 1, "belongs to another user")

@@ -48,7 +48,7 @@ def interrupted(shoal, tree, out, *options, after=None, sig=signal.SIGINT):
     """Start a listing and end it by a signal some time after it began. Whether it was in time, and what was said."""
     before = contents(out.parent)
     process = shoal.start("index", tree, "-q", "-o", out, *options, stdin=subprocess.DEVNULL)
-    partial = out.parent / f".{out.name}.partial"
+    partial = out.parent / f".{out.name}.00000000.partial"
     while not partial.exists() and process.poll() is None:
         pass
     if after:
@@ -129,7 +129,7 @@ def test_how_much_had_been_listed_is_said(shoal, tree, tmp_path):
 def test_killed_before_a_checkpoint_it_starts_afresh(shoal, tree, tmp_path, after):
     cut, _ = interrupted(shoal, tree, tmp_path / "c", "--resume", "--threads", 1, after=after, sig=signal.SIGKILL)
     if cut:
-        assert set(contents(tmp_path)) <= {".c.partial", ".c.resume", "..c.resume.partial", ".c.runs"}
+        assert set(contents(tmp_path)) <= {".c.00000000.partial", ".c.resume", "..c.resume.00000000.partial", ".c.runs"}
     finish(shoal, tree, tmp_path / "c")
 
 

@@ -434,7 +434,7 @@ def test_the_name_of_the_partial_file_is_no_trap(shoal, tmp_path):
 
 def test_a_partial_file_with_several_names_is_not_taken(shoal, fails, tmp_path):
     (tmp_path / "precious").write_bytes(b"mine")
-    os.link(tmp_path / "precious", tmp_path / ".c.partial")
+    os.link(tmp_path / "precious", tmp_path / ".c.00000000.partial")
     fails(shoal("index", "-", "-q", "-o", tmp_path / "c", stdin=b"a\n"), 1, "has several names")
     assert (tmp_path / "precious").read_bytes() == b"mine"
 

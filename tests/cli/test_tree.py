@@ -742,14 +742,14 @@ def test_the_company_of_a_catalog_that_is_a_link_is_not_listed(shoal, tmp_path):
 def test_a_catalog_is_not_in_its_own_list_by_whatever_way_it_is_reached(shoal, tmp_path, options):
     """By links to its directory, to it, and by what an interrupted run left there."""
     root = tmp_path / "root"
-    make(root, "a", "out/b", "out/.c.partial", "out/.shoal-spill-Xy12Zz", "out/.nfs000000000012345600000001",
+    make(root, "a", "out/b", "out/.c.00000000.partial", "out/.shoal-spill-Xy12Zz", "out/.nfs000000000012345600000001",
          "elsewhere/c", "elsewhere/.c.partial", "elsewhere/.shoal-spill-1", "elsewhere/.nfs000000000012345600000001")
     os.symlink("out", root / "link")
     os.symlink("../out", root / "elsewhere" / "up")
     os.symlink("out/c", root / "latest")
     os.symlink("out/b", root / "other")
     for _ in range(2):
-        (root / "out" / ".c.partial").write_bytes(b"left by a run that was killed")
+        (root / "out" / ".c.00000000.partial").write_bytes(b"left by a run that was killed")
         shoal.good("index", root, "-q", "--follow", "-o", root / "out" / "c", *options)
         assert shoal.names(root / "out" / "c") == [
             b"a", b"elsewhere/.c.partial", b"elsewhere/.nfs000000000012345600000001", b"elsewhere/.shoal-spill-1",

@@ -390,7 +390,7 @@ def start_and_stop_one(mpi, tree, out, which):
         job = start(mpi, 3, tree, "-q", "-o", out, "--threads", 1)
         until(lambda: len(job.ranks()) == 3 or job.process.poll() is not None)
         ranks = job.ranks()
-        while not (out.parent / f".{out.name}.partial").exists() and job.process.poll() is None:
+        while not (out.parent / f".{out.name}.00000000.partial").exists() and job.process.poll() is None:
             pass  # rank 0 begins; what follows takes a tenth of a second
         if len(ranks) == 3:
             signal_if_alive(ranks[which], signal.SIGSTOP)
@@ -426,7 +426,7 @@ def test_a_killed_rank_ends_the_job_and_the_next_one_succeeds(mpi, large, which,
     assert time.monotonic() - started < 30
     assert job.code != 0 and job.out == []
     assert len(job.ours) <= 1, job.err
-    assert set(contents(tmp_path)) <= {".c.partial"}, "at most what the next one takes over"
+    assert set(contents(tmp_path)) <= {".c.00000000.partial"}, "at most what the next one takes over"
     until(lambda: not any(map(is_alive, ranks)))
     alone("index", large, "-q", "--no-sizes", "-o", tmp_path / "c")
     assert contents(tmp_path) == ["c"]
@@ -461,7 +461,7 @@ def test_ctrl_c_leaves_nothing_behind(mpi, large, tmp_path):
     assert len(job.ours) <= 1 and all("interrupted" in line for line in job.ours), job.err
     until(lambda: not any(map(is_alive, ranks)))
     # Open MPI was seen to kill rank 0 at once, without a signal that can be heard: then the next one takes over.
-    assert contents(tmp_path) in ([[]] if job.ours else [[], [".c.partial"]])
+    assert contents(tmp_path) in ([[]] if job.ours else [[], [".c.00000000.partial"]])
     alone("index", large, "-q", "--no-sizes", "-o", tmp_path / "c")
     assert contents(tmp_path) == ["c"]
 

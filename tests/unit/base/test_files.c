@@ -128,7 +128,7 @@ static void what_a_killed_writer_left_is_taken_over(void **state)
 	struct shoal_err err = { "" };
 
 	(void)state;
-	file_write(test_path(".file.partial"), "a longer text than ours", 23);
+	file_write(test_path(".file.00000000.partial"), "a longer text than ours", 23);
 	assert_int_equal(publish_open(path, &pub, &err), 0);
 	write_text(pub.fd, "new");
 	assert_int_equal(publish_commit(&pub, &err), 0);
@@ -148,8 +148,10 @@ static void names_up_to_the_longest_can_be_published(void **state)
 
 		memset(name, 'n', len);
 		rc = publish_open(test_path(name), &pub, &err);
-		if (rc == 0)
+		if (rc == 0) { /* what is left of it by a kill is listed by nobody */
+			assert_true(path_is_own(pub.partial, strlen(pub.partial)));
 			rc = publish_commit(&pub, &err);
+		}
 		assert_int_equal(rc, len <= 255 ? 0 : -ENAMETOOLONG);
 		assert_int_equal(test_dir_count(), len <= 255 ? 1 : 0);
 		unlink(test_path(name));

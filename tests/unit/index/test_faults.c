@@ -537,6 +537,8 @@ static void without_locks_the_last_of_two_writers_wins_whole(void **state)
 	assert_int_equal(publish_open(test_path("x"), &first, &err), 0);
 	assert_int_equal(publish_open(test_path("x"), &second, &err), 0);
 	assert_string_not_equal(first.partial, second.partial);
+	assert_true(path_is_own(first.partial, strlen(first.partial)));
+	assert_true(path_is_own(second.partial, strlen(second.partial)));
 	assert_int_equal(write(first.fd, "first", 5), 5);
 	assert_int_equal(write(second.fd, "the second", 10), 10);
 	assert_int_equal(publish_commit(&second, &err), 0);

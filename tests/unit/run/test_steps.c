@@ -65,6 +65,17 @@ static void see_progress(void *self, const struct run_progress *p)
 		__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 }
 
+/* begin.json marks the folder: until it is there, no file of a rank may lie in it. */
+static int see_begun(void *self, const struct run_result *r, struct shoal_err *err)
+{
+	(void)self;
+	(void)err;
+	assert_true(r->run != 0 && r->started != 0 && r->cores > 0);
+	assert_int_equal(access(test_path(".shoal-run"), F_OK), 0);
+	assert_true(r->resumed > 0 || access(test_path(RUN_SERIES_PREFIX "0"), F_OK) < 0);
+	return 0;
+}
+
 /* Run it in the test folder. The workload stays with the result. */
 static int run(const struct setting *s, struct run_result *r, struct shoal_err *err)
 {
@@ -83,7 +94,8 @@ static int run(const struct setting *s, struct run_result *r, struct shoal_err *
 				 .results = test_dir(),
 				 .stop = &stop,
 				 .began = clock_now(),
-				 .progress = see_progress };
+				 .progress = see_progress,
+				 .begun = see_begun };
 	int rc;
 
 	__atomic_store_n(&stop, 0, __ATOMIC_RELAXED);
