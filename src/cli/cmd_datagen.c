@@ -450,7 +450,7 @@ static int cmd_datagen_run(struct cmd_datagen_arguments *a, struct comm *comm, s
 	int rc =
 		workload_load(a->workload, a->overrides, a->nr_overrides, warn_once, s, ret_w, err);
 
-	s->misused = cli_is_wrong_workload(rc, a->workload, a->nr_overrides);
+	s->misused = cli_is_wrong_workload(rc, err, a->workload, a->nr_overrides);
 	if (rc < 0) {
 		comm_fail(comm, err);
 		return rc;

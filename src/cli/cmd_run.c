@@ -159,7 +159,7 @@ static int load_workload(struct cmd_run_state *c, struct shoal_err *err)
 	int rc = workload_load(c->a.workload, c->a.overrides, c->a.nr_overrides,
 			       cmd_run_show_warning, c, &c->workload, err);
 
-	c->misspelt = cli_is_wrong_workload(rc, c->a.workload, c->a.nr_overrides);
+	c->misspelt = cli_is_wrong_workload(rc, err, c->a.workload, c->a.nr_overrides);
 	c->misused = c->misspelt;
 	if (rc == 0 && !c->workload->workflow.train)
 		rc = err_set(err, -EINVAL,

@@ -16,7 +16,8 @@ int cli_workload(const char *command, char **args, int nr, bool quiet,
 		 struct workload **ret_workload);
 
 /* Whether workload_load() failed with @rc because the command line is wrong: @where is the name of
- * no workload; or one of @nr KEY=VALUEs is wrong, since @where alone is fine. */
-bool cli_is_wrong_workload(int rc, const char *where, size_t nr);
+ * no workload; or one of @nr KEY=VALUEs is wrong, since @err is about one or @where alone is fine.
+ */
+bool cli_is_wrong_workload(int rc, const struct shoal_err *err, const char *where, size_t nr);
 
 #endif

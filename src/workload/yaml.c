@@ -9,6 +9,8 @@
 
 #include "base/text.h"
 
+#define OVERRIDE "override '" /* how messages of overrides begin */
+
 #define NODES_MAX 20000u
 #define DEPTH_MAX 32u
 
@@ -34,8 +36,13 @@ void yaml_node_where(const struct yaml_node *node, char *buf, size_t cap)
 		snprintf(buf, cap, "%s:%d:%d", node->origin, node->line, node->column);
 	else
 		/* Without its value, which may be a secret. */
-		snprintf(buf, cap, "override '%.*s'", (int)u64_min(strcspn(node->origin, "="), 200),
+		snprintf(buf, cap, OVERRIDE "%.*s'", (int)u64_min(strcspn(node->origin, "="), 200),
 			 node->origin);
+}
+
+bool yaml_message_is_of_override(const char *message)
+{
+	return strncmp(message, OVERRIDE, strlen(OVERRIDE)) == 0;
 }
 
 void yaml_node_message(const struct yaml_node *node, struct shoal_err *err, const char *fmt, ...)

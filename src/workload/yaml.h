@@ -55,6 +55,9 @@ int yaml_interpolate(struct yaml_node *root, struct shoal_err *err) MUST_USE;
 void yaml_node_message(const struct yaml_node *node, struct shoal_err *err, const char *fmt, ...)
 	PRINTF_LIKE(3, 4);
 
+/* Whether a message is such a one of an override. */
+bool yaml_message_is_of_override(const char *message);
+
 /* As above, and return -EINVAL; a macro, so that analysers see that an error is returned. */
 #define yaml_node_fail(node, err, ...)                         \
 	({                                                     \

@@ -245,6 +245,16 @@ def test_a_key_that_shoal_does_not_know_is_refused_by_its_name(command, conf, tm
     assert done.returncode == 2 and "dataset.wheels" in done.stderr and not (tmp_path / "run" / "summary.json").exists()
 
 
+@pytest.mark.parametrize("override, words", [
+    ("++workload.dataset.format=mkv", "override 'dataset.format': dataset.format must be one of tfrecord"),
+    ("++workload.reader.batch_size=-1", "override 'reader.batch_size': reader.batch_size must be a whole number from 1"),
+    ("++workload.train.epochs=abc", "override 'train.epochs': train.epochs must be a whole number from 1"),
+])
+def test_a_value_that_shoal_cannot_use_is_a_wrong_argument(command, conf, tmp_path, override, words):
+    done = start(command, (BASE + override).format(conf=conf, out=tmp_path / "run"), where=tmp_path)
+    assert done.returncode == 2 and words in done.stderr and not (tmp_path / "run" / "summary.json").exists()
+
+
 def test_a_message_of_shoal_names_the_workload_and_no_file_that_is_gone(command, conf, tmp_path):
     text = (conf / "workload" / "retinanet_datagen.yaml").read_text()
     (conf / "workload" / "uneven.yaml").write_text(text.replace("  record_length_bytes: 1000", "  record_length_bytes: 1000\n  record_length_bytes_stdev: 90000"))
