@@ -102,12 +102,51 @@ static int check_parameter(const struct cli_command *c, const char *name)
 	return CLI_OK;
 }
 
+struct sweep_abbreviation {
+	const char *word;
+	size_t len;
+	const char *whole; /* an option that begins with it */
+	bool exact;
+};
+
+static bool match_beginning(const struct cli_section *s, const struct cli_option *o, void *self)
+{
+	struct sweep_abbreviation *x = self;
+
+	(void)s;
+	if (strncmp(o->name, x->word, x->len) != 0)
+		return true;
+	x->whole = o->name;
+	x->exact = !o->name[x->len];
+	return !x->exact;
+}
+
+/* Options are looked for by their whole names: those that the sweep sets, and those that only
+ * storage has. */
+static int sweep_check_whole(const struct cli_command *command, const char *word)
+{
+	struct sweep_abbreviation x = { .word = word + 2, .len = strcspn(word, "=") - 2 };
+
+	if (strncmp(word, "--", 2) != 0 || x.len == 0)
+		return CLI_OK;
+	cli_each_option(command, match_beginning, &x);
+	if (!x.whole || x.exact)
+		return CLI_OK;
+	return cli_usage(
+		"sweep",
+		"'%s': write --%s; options of the command cannot be abbreviated in a sweep", word,
+		x.whole);
+}
+
 /* Options that the sweep sets itself. */
-static int check_words(const struct sweep_command *c)
+static int check_words(const struct sweep_command *c, const struct cli_command *command)
 {
 	for (size_t i = 1; i < c->nr; i++) {
 		const char *word = c->words[i];
+		int status = sweep_check_whole(command, word);
 
+		if (status != CLI_OK)
+			return status;
 		if (strcmp(word, "--results") == 0 || strncmp(word, "--results=", 10) == 0 ||
 		    strncmp(word, "--resume", 8) == 0 || strncmp(word, "--runs", 6) == 0)
 			return cli_usage("sweep",
@@ -139,7 +178,7 @@ int sweep_command_check(const struct sweep_command *c, const struct sweep_plan *
 	if (status == CLI_OK && plan->nr_parameters > 1 &&
 	    strcmp(plan->parameter[0].name, plan->parameter[1].name) == 0)
 		status = cli_usage("sweep", "--vary %s is given twice", plan->parameter[0].name);
-	return status == CLI_OK ? check_words(c) : status;
+	return status == CLI_OK ? check_words(c, command) : status;
 }
 
 /* ---- Building ---- */

@@ -55,7 +55,10 @@ static void sweep_put_marks(char *cell, const struct sweep_point *p)
 	int len = snprintf(cell, TEXT_TABLE_CELL, "%s%s%s%s%s%s", p->knee ? "knee  " : "",
 			   p->client ? "client: " : "", p->client ? p->client : "",
 			   sweep_from_memory(p) ? p->client ? "  page cache" : "page cache" : "",
-			   p->error[0] ? "failed: " : "", p->error);
+			   !p->error[0]                        ? ""
+			   : p->client || sweep_from_memory(p) ? "  failed: "
+							       : "failed: ",
+			   p->error);
 
 	if (len >= TEXT_TABLE_CELL)
 		text_mark_truncated(cell);
