@@ -384,6 +384,14 @@ int figures_load(const char *path, struct figures *ret, struct shoal_err *err)
 		if (errno != ENOENT)
 			return err_set_errno(err, err_errno(), "'%s'", file);
 	}
+	rc = path_join(path, run_file_name(RUN_FILE_PLAN), file, sizeof(file), err);
+	if (rc < 0)
+		return rc;
+	if (stat(file, &st) == 0)
+		return err_set(err, -ENOENT,
+			       "'%s' has a sweep, not the results of one command; 'shoal report' "
+			       "shows it, also beside others",
+			       path);
 	return err_set(err, -ENOENT,
 		       "'%s' has no results of run, read, index or datagen; a run that was killed "
 		       "has none until it is resumed",

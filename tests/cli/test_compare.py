@@ -114,6 +114,10 @@ def test_crashed_truncated_and_foreign_results_are_named(shoal, run_folder, tmp_
             (crashed / "summary.json").write_bytes(bytes_)
         done = shoal("compare", run_folder, crashed)
         assert done.returncode == 1 and why in done.stderr.decode() and b"crashed" in done.stderr, (why, done.stderr)
+    (crashed / "summary.json").unlink()
+    (crashed / "plan.json").write_text("{}")
+    assert b"has a sweep, not the results of one command" in shoal("compare", run_folder, crashed).stderr
+    (crashed / "plan.json").unlink()
     missing = shoal("compare", run_folder, tmp_path / "nowhere")
     assert missing.returncode == 1 and b"No such file" in missing.stderr
     read = read_result(tmp_path / "read", [1, 2])
