@@ -1,6 +1,7 @@
 /* shoal replay: do the reads of a log again. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/text.h"
@@ -33,6 +34,11 @@ static void replay_put_side(struct json *j, const char *key, double seconds, uin
 	json_real(j, "seconds", seconds, 9);
 	json_u64(j, "operations", nr);
 	json_real(j, "operations_per_second", seconds > 0 ? (double)nr / seconds : 0, 9);
+	if (nr == 0) {
+		json_null(j, "latency_us");
+		json_close_object(j);
+		return;
+	}
 	json_open_object(j, "latency_us");
 	json_real(j, "p50", replay_us_at(h, 0.5), 6);
 	json_real(j, "p90", replay_us_at(h, 0.9), 6);
@@ -80,6 +86,8 @@ static double replay_figure(const struct replay_result *r, size_t row, bool reco
 	double seconds = recorded ? r->recorded_seconds : r->seconds;
 	uint64_t nr = recorded ? r->log.nr - r->nr_recorded_errors : r->nr;
 
+	if (replay_rows[row].share > 0 && nr == 0)
+		return (double)NAN; /* all failed */
 	if (replay_rows[row].share > 0)
 		return replay_us_at(recorded ? &r->recorded_latency : &r->latency,
 				    replay_rows[row].share) *
@@ -87,16 +95,22 @@ static double replay_figure(const struct replay_result *r, size_t row, bool reco
 	return row == 0 ? seconds : seconds > 0 ? (double)nr / seconds : 0;
 }
 
+static void replay_put_figure(char *cell, size_t row, double v)
+{
+	snprintf(cell, TEXT_TABLE_CELL, "%s",
+		 isnan(v)   ? "-"
+		 : row == 1 ? rate_in_words(v).text
+			    : time_in_words(v).text);
+}
+
 static void replay_fill_row(const void *self, size_t row, char (*cell)[TEXT_TABLE_CELL])
 {
 	double was = replay_figure(self, row, true), is = replay_figure(self, row, false);
 
 	snprintf(cell[0], TEXT_TABLE_CELL, "%s", replay_rows[row].name);
-	snprintf(cell[1], TEXT_TABLE_CELL, "%s",
-		 row == 1 ? rate_in_words(was).text : time_in_words(was).text);
-	snprintf(cell[2], TEXT_TABLE_CELL, "%s",
-		 row == 1 ? rate_in_words(is).text : time_in_words(is).text);
-	if (was > 0)
+	replay_put_figure(cell[1], row, was);
+	replay_put_figure(cell[2], row, is);
+	if (was > 0 && !isnan(is))
 		snprintf(cell[3], TEXT_TABLE_CELL, "%+.1f%%", 100 * (is - was) / was);
 	else
 		cell[3][0] = '\0';

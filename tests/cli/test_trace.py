@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -163,6 +164,13 @@ def test_damaged_logs_and_missing_files_are_named(shoal, files, tmp_path):
     done = shoal("replay", tmp_path / "log", "--fast")
     assert done.returncode == 1 and b"f007" in done.stderr and b"1 operation failed" in done.stderr
     assert b"1 delivered another number of bytes" in done.stdout
+    # Without a read that succeeded there is no latency.
+    (tmp_path / "none").mkdir()
+    done = shoal("replay", tmp_path / "log", "--fast", "--data", tmp_path / "none")
+    assert done.returncode == 1 and re.search(rb"\np99 .* [a-z]+ +-\n", done.stdout), done.stdout
+    done = shoal("replay", tmp_path / "log", "--fast", "--json", "--data", tmp_path / "none")
+    found = json.loads(done.stdout)
+    assert done.returncode == 1 and found["replayed"]["latency_us"] is None and found["recorded"]["latency_us"]["p99"] > 0
 
 
 def test_files_that_cannot_be_written_end_it_before_it_begins(shoal, files, tmp_path):
