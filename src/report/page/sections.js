@@ -48,7 +48,7 @@ const tilesOfLive = (run) => {
   const n = run.now, memory = numbers(timeColumn(run, "memory_bytes")).pop(), bar = n.au_bar_percentage;
   return tilesOf(tile("time left", duration(n.eta_seconds), isNumber(n.share) ? `${show(100 * n.share)} % done` : `${show(n.done, 0)} ${n.what || "done"}`),
     tile(n.what === "names" || n.what === "files" ? n.what : "throughput", `${show(n.samples_per_second, 0)}/s`, isNumber(n.bytes_per_second) && n.bytes_per_second > 0 ? `${bytes(n.bytes_per_second)}/s` : ""),
-    n.epochs && tile("AU so far", `${show(n.au_percentage, 1)} %`, isNumber(bar) ? `the bar is ${show(bar)} %` : "no bar", isNumber(n.au_percentage) && isNumber(bar) ? (n.au_percentage >= bar ? "good" : "bad") : ""),
+    n.epochs && tile("AU so far", isNumber(n.au_percentage) ? `${show(n.au_percentage, 1)} %` : "-", isNumber(bar) ? `the bar is ${show(bar)} %` : "no bar", isNumber(n.au_percentage) && isNumber(bar) ? (n.au_percentage >= bar ? "good" : "bad") : ""),
     n.epochs && tile("epoch", `${n.epoch} of ${n.epochs}`, `step ${show(n.step, 0)} of ${show(n.steps, 0)}${n.evaluation ? ", evaluation" : ""}`),
     n.epochs && tile("slowest rank", `rank ${n.slowest_rank}`, `waited ${milliseconds(1000 * n.slowest_seconds)} in the last step`),
     tileOfIdle(run),
