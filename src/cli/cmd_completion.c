@@ -85,12 +85,18 @@ static void put_bash(void)
 	      "_shoal() {\n"
 	      "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}\n"
 	      "    local command=${COMP_WORDS[1]} words= files=\n"
+	      "    # --name=value is three words, if COMP_WORDBREAKS has =.\n"
+	      "    if [[ $word == = && $before == --* ]]; then\n"
+	      "        word=\n"
+	      "    elif [[ $before == = ]]; then\n"
+	      "        before=${COMP_WORDS[COMP_CWORD - 2]}\n"
+	      "    fi\n"
 	      "    COMPREPLY=()\n"
 	      "    if ((COMP_CWORD == 1)); then\n"
 	      "        COMPREPLY=($(compgen -W '",
 	      stdout);
 	put_command_names();
-	fputs("' -- \"$word\"))\n        return\n    fi\n    case \"$command $before\" in\n",
+	fputs(" --help --version' -- \"$word\"))\n        return\n    fi\n    case \"$command $before\" in\n",
 	      stdout);
 	for (const struct cli_command *const *c = cli_commands; *c; c++) {
 		struct each_of of = { *c };
@@ -191,7 +197,8 @@ static bool put_zsh_option(const struct cli_section *s, const struct cli_option 
 static void put_zsh(void)
 {
 	fputs("#compdef shoal\n"
-	      "# zsh completion for shoal: shoal completion zsh > \"${fpath[1]}/_shoal\"\n"
+	      "# zsh completion for shoal: source <(shoal completion zsh), after compinit; or\n"
+	      "# shoal completion zsh > \"${fpath[1]}/_shoal\"\n"
 	      "_shoal() {\n"
 	      "    local -a commands=(\n",
 	      stdout);
@@ -204,6 +211,7 @@ static void put_zsh(void)
 	      "    )\n"
 	      "    if ((CURRENT == 2)); then\n"
 	      "        _describe command commands\n"
+	      "        [[ $PREFIX != -* ]] || compadd -- --help --version\n"
 	      "        return\n"
 	      "    fi\n"
 	      "    local command=$words[2]\n"
@@ -224,8 +232,14 @@ static void put_zsh(void)
 			      stdout);
 		puts(" \\\n\t    '*:file:_files' ;;");
 	}
+	/* A file in fpath is the body of the function; a sourced script only defines it. */
 	fputs("    help) _describe command commands ;;\n"
-	      "    esac\n}\n_shoal \"$@\"\n",
+	      "    esac\n}\n"
+	      "if [[ $funcstack[1] == _shoal ]]; then\n"
+	      "    _shoal \"$@\"\n"
+	      "else\n"
+	      "    compdef _shoal shoal\n"
+	      "fi\n",
 	      stdout);
 }
 
@@ -257,6 +271,8 @@ static void put_fish(void)
 	     "    set -l words (commandline -opc)\n"
 	     "    test (count $words) -gt 1; and test $words[2] = $argv[1]\n"
 	     "end\n"
+	     "complete -c shoal -n __fish_use_subcommand -l help -d 'print the commands'\n"
+	     "complete -c shoal -n __fish_use_subcommand -l version -d 'print the version'\n"
 	     "complete -c shoal -f -n __fish_use_subcommand -a help -d 'print the help of a "
 	     "command'\n"
 	     "complete -c shoal -f -n '__shoal_in help' -a '(shoal --help | string match -r "
@@ -301,7 +317,8 @@ const struct cli_command cmd_completion = {
 	.summary = "print a script that completes commands and options in a shell",
 	.usage = "bash|zsh|fish",
 	.about = "Print a script for bash, zsh or fish that completes commands, options and their "
-		 "values. For bash: source <(shoal completion bash)",
+		 "values. For bash and zsh: source <(shoal completion bash), or zsh; for fish: "
+		 "shoal completion fish | source",
 	.sections = { { .options = options } },
 	.first_word = shells,
 	.min = 1,

@@ -183,6 +183,10 @@ static void index_defaults(void *arguments)
 
 #define AT(field) offsetof(struct index_arguments, field)
 
+static const char *const sample_kinds[] = { "parquet", "arrow", "webdataset", "tar", "tfrecord",
+					    "npz",     "npy",   "hdf5",       "csv", "jsonl",
+					    "whole",   "auto",  NULL };
+
 static const struct cli_option options[] = {
 	CLI_TEXT('o', "output", "FILE", AT(options.output),
 		 "write the catalog here; s3://bucket/name works as well"),
@@ -192,8 +196,8 @@ static const struct cli_option options[] = {
 		"first name's root, otherwise the current directory)"),
 	CLI_NUMBER("samples-per-file", "SAMPLES", AT(options.samples_per_file), 1, 0,
 		   "samples per file, if all have the same number (default 1)"),
-	CLI_TEXT(
-		0, "samples", "KIND", AT(options.samples),
+	CLI_TEXT_SUCH_AS(
+		"samples", "KIND", AT(options.samples), sample_kinds,
 		"open each file and store where its samples lie. KIND: parquet (row groups), arrow "
 		"(record batches), webdataset (members of one stem), tar (members), tfrecord, npz, npy, "
 		"hdf5, csv, jsonl, fixed:BYTES, whole; or auto: by the end of each file's name"),

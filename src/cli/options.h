@@ -35,7 +35,7 @@ struct cli_option {
 	enum cli_kind kind;
 	size_t at;                /* offset in the structure of the section */
 	uint64_t min, max;        /* limits of numbers; max 0: no limit */
-	const char *const *words; /* ended by NULL */
+	const char *const *words; /* of CLI_IS_WORD all, otherwise for completion; ended by NULL */
 	/* An offset: of CLI_IS_LIST of the size_t that counts, of CLI_IS_SHARD of the unsigned for
 	 * N, of others of a bool that becomes true; 0: not wanted. */
 	size_t given;
@@ -74,6 +74,12 @@ struct cli_option {
 #define CLI_WORD(name_, value_, at_, words_, help_)                                   \
 	{                                                                             \
 		.name = (name_), .value = (value_), .kind = CLI_IS_WORD, .at = (at_), \
+		.words = (words_), .help = (help_)                                    \
+	}
+/* Any text; a shell completes @words_, which are the usual ones. */
+#define CLI_TEXT_SUCH_AS(name_, value_, at_, words_, help_)                           \
+	{                                                                             \
+		.name = (name_), .value = (value_), .kind = CLI_IS_TEXT, .at = (at_), \
 		.words = (words_), .help = (help_)                                    \
 	}
 /* It may be repeated: counted in @nr_, up to @max_ times. */

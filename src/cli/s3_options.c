@@ -6,6 +6,8 @@
 
 #define AT(field) offsetof(struct shoal_store_config, field)
 
+static const char *const bucket_styles[] = { "path", "virtual", NULL };
+
 const struct cli_option cli_s3_options[] = {
 	CLI_TEXT(0, "endpoint", "URL", AT(endpoint),
 		 "the server, or several separated by commas, used in turn"),
@@ -14,9 +16,9 @@ const struct cli_option cli_s3_options[] = {
 		 "the keys: a section of ~/.aws/credentials and ~/.aws/config"),
 	CLI_FLAG(0, "anonymous", AT(anonymous), "send requests without keys"),
 	CLI_TEXT(0, "ca", "FILE", AT(ca_file), "trust the certificates in FILE"),
-	CLI_TEXT(0, "bucket-style", "STYLE", AT(bucket_style),
-		 "path or virtual: whether the bucket is in the path or in the host's name "
-		 "(default: path with an --endpoint, otherwise virtual)"),
+	CLI_TEXT_SUCH_AS("bucket-style", "STYLE", AT(bucket_style), bucket_styles,
+			 "path or virtual: whether the bucket is in the path or in the host's name "
+			 "(default: path with an --endpoint, otherwise virtual)"),
 	CLI_END,
 };
 

@@ -122,6 +122,18 @@ def test_bash_completes_commands_options_and_values(tmp_path):
     assert complete_in_bash(tmp_path, "shoal", "help", "mani") == ["manifest"]
     assert complete_in_bash(tmp_path, "shoal", "run", "retinanet_b") == ["retinanet_b200"]
     assert complete_in_bash(tmp_path, "shoal", "run", "w.yaml", "retinanet_b") == []
+    assert complete_in_bash(tmp_path, "shoal", "--ver") == ["--version"]
+    assert complete_in_bash(tmp_path, "shoal", "index", "d", "--samples", "pa") == ["parquet"]
+    assert complete_in_bash(tmp_path, "shoal", "ls", "s3://b/c", "--bucket-style", "") == ["path", "virtual"]
+
+
+def test_bash_completes_a_value_after_an_equals_sign(tmp_path):
+    """Of --mode=s it makes three words."""
+    (tmp_path / "some.cat").touch()
+    assert complete_in_bash(tmp_path, "shoal", "order", "--mode", "=", "s") == ["sequential"]
+    assert complete_in_bash(tmp_path, "shoal", "read", "--progress", "=") == ["auto", "plain", "json", "none"]
+    assert complete_in_bash(tmp_path, "shoal", "index", "d", "--output", "=", "so") == ["some.cat"]
+    assert complete_in_bash(tmp_path, "shoal", "order", "--epoch", "=", "") == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -168,16 +180,18 @@ class Terminal:
         os.close(self.fd)
 
 
-def test_zsh_completes_commands_options_values_and_workloads(shoal, tmp_path):
+@pytest.mark.parametrize("load", ["fpath=($HOME $fpath); autoload -U compinit; compinit -u -D",
+                                  "autoload -U compinit; compinit -u -D; source <(shoal completion zsh)"], ids=["fpath", "source"])
+def test_zsh_completes_commands_options_values_and_workloads(shoal, tmp_path, load):
     (tmp_path / "some.cat").touch()
     (tmp_path / "_shoal").write_bytes(shoal.good("completion", "zsh"))
-    (tmp_path / ".zshrc").write_text("fpath=($HOME $fpath); autoload -U compinit; compinit -u -D; PS1='> '; echo ready\n")
+    (tmp_path / ".zshrc").write_text(f"{load}; PS1='> '; echo ready\n")
     shell = Terminal(["zsh", "-d", "-i"], tmp_path)
     try:
         shell.until("ready")
         for typed, completed in [("shoal ma", "nifest "), ("shoal order --mo", "de="), ("shoal order c --mode=se", "quential "),
                                  ("shoal column imp", "ort "), ("shoal help mani", "fest "), ("shoal info so", "me.cat "),
-                                 ("shoal run retinanet_b", "200 ")]:
+                                 ("shoal run retinanet_b", "200 "), ("shoal --ver", "sion "), ("shoal index d --samples pa", "rquet ")]:
             shell.press(typed + "\t")
             shell.until(typed + completed)
             shell.press("\x15")  # remove the line
@@ -201,6 +215,8 @@ def test_fish_completes_commands_options_values_and_workloads(tmp_path):
     assert complete_in_fish(tmp_path, "shoal help mani") == ["manifest"]
     assert complete_in_fish(tmp_path, "shoal info so") == ["some.cat"]
     assert complete_in_fish(tmp_path, "shoal run retinanet_b") == ["retinanet_b200"]
+    assert complete_in_fish(tmp_path, "shoal --ver") == ["--version"]
+    assert complete_in_fish(tmp_path, "shoal index d --samples pa") == ["parquet"]
     assert complete_in_fish(tmp_path, "shoal info order --mo") == []  # options of the command alone
 
 
