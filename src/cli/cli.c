@@ -466,7 +466,7 @@ bool cli_json_line_open(struct cli_json_line *l)
 void cli_json_line_close(struct cli_json_line *l)
 {
 	json_close_object(&l->json);
-	if (fclose(l->out) == 0)
+	if (fclose(l->out) == 0 && l->text)
 		fwrite(l->text, 1, l->len, stderr);
 	free(l->text);
 }

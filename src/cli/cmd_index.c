@@ -513,7 +513,7 @@ static void print_counts(const struct shoal_index_result *r, double seconds)
 				count_of(r, i) == 1 ? counts[i].one : counts[i].more);
 	if (r->nr_requests)
 		print_requests(out, r, seconds);
-	if (fclose(out) == 0)
+	if (fclose(out) == 0 && text)
 		cli_say("index", "%s", text);
 	free(text);
 }

@@ -174,7 +174,8 @@ void cli_text_print(struct cli_text *t, FILE *out, bool alone, size_t indent)
 {
 	bool whole = !ferror(out);
 
-	whole &= fclose(out) == 0;
+	/* If memory is short at the end there is no text, though closing succeeds. */
+	whole &= fclose(out) == 0 && t->text;
 	if (!whole)
 		cli_lose_output(ENOMEM);
 	if (whole && alone)

@@ -111,7 +111,7 @@ int report_text(report_put_fn *put, const void *self, struct json form, char **r
 		put(&form, self);
 		json_close_object(&form);
 		lost = ferror(f) != 0;
-		lost = fclose(f) != 0 || lost;
+		lost = fclose(f) != 0 || !*ret_text || lost; /* without memory closing succeeds */
 	}
 	if (!lost)
 		return 0;

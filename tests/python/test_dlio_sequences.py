@@ -199,7 +199,7 @@ def test_the_callback_ends_the_process_where_it_refuses(monkeypatch, capsys):
 
 @pytest.mark.parametrize("key, value", [("data_loader", "tensorflow"), ("data_loader_sampler", "iterative"), ("data_loader_classname", "a.B")])
 def test_settings_that_it_does_not_serve_are_named(key, value):
-    good = {"data_loader": "pytorch", "data_loader_sampler": None, "data_loader_classname": None}
+    good = {"format": "npz", "data_loader": "pytorch", "data_loader_sampler": None, "data_loader_classname": None}
     callback._check_settings(types.SimpleNamespace(**good))
     with pytest.raises(shoal.BadValueError, match="serves reader.%s=.*, not %s: run this workload without it" % (key, value)):
         callback._check_settings(types.SimpleNamespace(**{**good, key: value}))
