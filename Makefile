@@ -16,7 +16,11 @@ SETUP_tsan = -Db_sanitize=thread -Db_lundef=false --buildtype=debugoptimized
 SETUP_fuzz = -Dfuzzing=true -Db_sanitize=address,undefined -Db_lundef=false --buildtype=debugoptimized
 
 # Where it is installed: /usr/local, unless make PREFIX=DIR was said once.
-prefix = $(if $(PREFIX),prefix=$(abspath $(PREFIX)))
+prefix = $(if $(PREFIX),'prefix=$(call absolute,$(PREFIX))')
+# abspath takes a path with spaces for several.
+space := $(subst ,, )
+absolute = $(subst @space@,$(space),$(abspath $(subst $(space),@space@,$(1))))
+destdir = '$(if $(DESTDIR),$(call absolute,$(DESTDIR)))'
 # On a terminal a line that counts, and nothing else.
 ninja = if [ -t 1 ]; then ninja -C $(1) $(2); else ninja -C $(1) --quiet $(2); fi
 
@@ -126,12 +130,12 @@ format:
 
 # make install PREFIX=DIR, whatever was built before; DESTDIR is honoured.
 install: all
-	@DESTDIR=$(if $(DESTDIR),$(abspath $(DESTDIR))) tools/install $(BUILD)
+	@DESTDIR=$(destdir) tools/install $(BUILD)
 
 uninstall:
 	@test -f $(BUILD)/build.ninja || { echo "there is no build in $(BUILD): it knows what was installed"; exit 1; }
 	@tools/configure $(BUILD) $(prefix)
-	@DESTDIR=$(if $(DESTDIR),$(abspath $(DESTDIR))) tools/install --remove $(BUILD)
+	@DESTDIR=$(destdir) tools/install --remove $(BUILD)
 
 # A wheel for every Python since 3.11 and an sdist, tried in fresh environments: see docs/install.md.
 wheel:

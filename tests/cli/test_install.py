@@ -197,6 +197,15 @@ def test_prefix_and_destdir_are_honoured_after_a_build_and_uninstall_removes_all
         run(moved, "workloads", stderr=subprocess.PIPE)
 
 
+def test_prefix_and_destdir_may_contain_spaces(lacking, tmp_path):
+    first, second = tmp_path / "a prefix", tmp_path / "a  root"
+    make(lacking, "install", f"PREFIX={first}", f"DESTDIR={second}")
+    assert "bin/shoal" in files_of(second / str(first).lstrip("/")) and not first.exists()
+    assert "unet3d_h100" in run(second / str(first).lstrip("/") / "bin" / "shoal", "workloads")
+    make(lacking, "uninstall", f"PREFIX={first}", f"DESTDIR={second}")
+    assert files_of(second) == []
+
+
 @pytest.mark.parametrize("remove", [[], ["--remove"]])
 def test_an_install_without_rights_ends_with_one_sentence(installed, tmp_path, remove):
     """Run by another user, where this one is root."""
