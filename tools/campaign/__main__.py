@@ -7,7 +7,6 @@ of the builds, to the record beside PAGE (PAGE.json), and writes the record as t
 """
 import argparse
 import contextlib
-import errno
 import itertools
 import json
 import multiprocessing
@@ -130,12 +129,11 @@ class Campaign:
     # ---- Each goes on until its end or the end of the time ----
 
     def calls(self, place, end):
-        """Every call alone; then every call and all after it, except for interruptions: those for ever are tried for ever.
-        What takes longest comes first: no job is left alone with it at the end."""
+        """Every call alone; then every call and all after it. What takes longest comes first: no job is left alone with it at the end."""
         calls.prepare(self.shoal, place)
         names = sorted(filter(self.wanted, calls.COMMANDS), key=lambda name: name not in calls.SLOW)
         sweeps = [(name, kind, code, on) for on in (False, True) for name in names
-                  for kind in calls.kinds_of(name) for code in calls.codes_of(kind) if not (on and code == errno.EINTR)]
+                  for kind in calls.kinds_of(name) for code in calls.codes_of(kind) if not on or calls.may_last(name, kind, code)]
         for number in self.turns(end):
             if number >= len(sweeps):
                 return

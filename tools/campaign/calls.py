@@ -127,6 +127,12 @@ def codes_of(kind):
     return [KINDS[kind], *others.get(kind, [])]
 
 
+def may_last(name, kind, code):
+    """Whether a call and all after it may fail. No system interrupts calls for ever. Python's messages are written by the calls
+    that fail. A sweep reads for so long that its threads wake each other by eventfd, from which a read never fails."""
+    return code != errno.EINTR and (name, kind) not in (("Python", "write"), ("sweep", "read"))
+
+
 def command(shoal, name):
     words = [server() if word == "SERVER" else word for word in COMMANDS[name]]
     return words if name == "Python" else [shoal, *words]

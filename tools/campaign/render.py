@@ -159,6 +159,6 @@ def render(page, kept, build):
     parts = [tables(campaign), fault_list(campaign)]
     if "fuzz" in record:
         parts.append(fuzz_table(record["fuzz"]))
-    parts += [soak_table(facts) for facts in record.get("soaks", [])]
+    parts += [soak_table(facts) for facts in reversed(record.get("soaks", []))]  # the newest first
     before, _, rest = page.read_text().partition(BEGIN)
     page.write_text(before + BEGIN + "\n\n" + "\n\n".join(parts) + "\n\n" + END + rest.partition(END)[2])
