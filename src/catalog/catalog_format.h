@@ -244,7 +244,7 @@ static inline const uint8_t *cat_need(const struct cat_view *v, enum cat_section
 		return NULL;
 	}
 	if (len == 0)
-		return sec->addr + off;
+		return off > 0 ? sec->addr + off : sec->addr; /* NULL: no such section */
 	page = sec->first_page + (off >> CAT_PAGE_SHIFT);
 	last = sec->first_page + ((off + len - 1) >> CAT_PAGE_SHIFT);
 	for (; v->checked && page <= last; page++)

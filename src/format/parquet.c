@@ -64,7 +64,7 @@ static int64_t thrift_number(struct format_bytes *b)
 	return thrift_signed(thrift_varint(b));
 }
 
-/* The next field of a structure; 0 at its end. @id is that of the field before. */
+/* The next field of a structure; 0 at its end. @id is that of the field before: 16 bits. */
 static unsigned thrift_field(struct format_bytes *b, int64_t *id)
 {
 	uint8_t head = format_byte(b);
@@ -72,6 +72,10 @@ static unsigned thrift_field(struct format_bytes *b, int64_t *id)
 	if (head == 0 || b->rc < 0)
 		return 0;
 	*id = head >> 4 ? *id + (head >> 4) : thrift_number(b);
+	if (*id < INT16_MIN || *id > INT16_MAX) {
+		thrift_bad(b, "a field whose number is too large");
+		return 0;
+	}
 	return head & 15;
 }
 

@@ -125,6 +125,21 @@ static void a_lie_in_a_footer_is_told(void **state)
 	}
 }
 
+/* A number of 16 bits in Thrift; one of 64 would overflow with the next field. */
+static void a_field_whose_number_is_too_large_is_refused(void **state)
+{
+	static const uint8_t file[] = "PAR1"
+				      "\x05\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00"
+				      "\x15\x00\x00"
+				      "\x0f\0\0\0PAR1";
+	struct shoal_err err = { "" };
+	struct found f;
+
+	(void)state;
+	assert_int_equal(search("parquet", file, sizeof(file) - 1, 0, &f, &err), -EBADMSG);
+	assert_non_null(strstr(err.msg, "a field whose number is too large"));
+}
+
 static void every_truncation_is_refused(void **state)
 {
 	struct found f;
@@ -300,6 +315,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_row_group_is_found),
 		cmocka_unit_test(a_lie_in_a_footer_is_told),
+		cmocka_unit_test(a_field_whose_number_is_too_large_is_refused),
 		cmocka_unit_test(every_truncation_is_refused),
 		cmocka_unit_test(members_and_groups_are_found),
 		cmocka_unit_test(a_damaged_tar_is_refused_in_words),
