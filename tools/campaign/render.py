@@ -77,17 +77,17 @@ def tables(facts):
 
 
 def fuzz_table(facts):
-    """All targets at the newest commit, and the sums of earlier ones."""
+    """The commit at which most targets ran, of several the newest, and the sums of others."""
     keys, sums = ("seconds", "cpu", "executions", "edges", "features", "corpus", "crashes"), ("seconds", "cpu", "executions", "crashes")
     commits = facts["commits"]
-    newest = max(commits, key=lambda commit: max(row.get("when", "") for row in commits[commit].values()))
+    newest = max(commits, key=lambda commit: (len(commits[commit]), max(row.get("when", "") for row in commits[commit].values())))
     total = {commit: {key: sum(row.get(key, 0) for row in rows.values()) for key in sums} for commit, rows in commits.items()}
     rows = [[name, *(row.get(key, "") for key in keys)] for name, row in sorted(commits[newest].items())]
     rows.append(["**all**", *(total[newest].get(key, "") for key in keys)])
     parts = [f"### Fuzzing\n\n{measured_at([newest])}", table(["target", *keys], rows)]
-    earlier = [[commit, len(commits[commit]), *total[commit].values()] for commit in sorted(commits) if commit != newest]
-    if earlier:
-        parts.append(table(["earlier commit", "targets", *sums], earlier))
+    others = [[commit, len(commits[commit]), *total[commit].values()] for commit in sorted(commits) if commit != newest]
+    if others:
+        parts.append(table(["other commit", "targets", *sums], others))
     return "\n\n".join(parts)
 
 
